@@ -1,0 +1,109 @@
+package statestore
+
+import "fmt"
+
+// TaskID names a task: a subtopology and the partition number it works on. It prints as Kafka Streams prints it, "0_1".
+type TaskID struct {
+	Subtopology int32
+	Partition   int32
+}
+
+func (id TaskID) String() string { return fmt.Sprintf("%d_%d", id.Subtopology, id.Partition) }
+
+// Compare orders tasks by subtopology, then partition.
+func (id TaskID) Compare(o TaskID) int {
+	if id.Subtopology != o.Subtopology {
+		return int(id.Subtopology) - int(o.Subtopology)
+	}
+	return int(id.Partition) - int(o.Partition)
+}
+
+// Row is the value of a key in a store, encoded, with the timestamp of the newest record that went into it
+// (milliseconds since the epoch, the timestamp of its changelog record). Value is nil only where a Row stands for "no row".
+type Row struct {
+	Value     []byte
+	Timestamp int64
+}
+
+// Reader reads the committed rows of one store of one task. One goroutine uses it at a time.
+type Reader interface {
+	// Get returns the row of key. The value is valid until the next call of any method of this Reader.
+	Get(key []byte) (row Row, found bool, err error)
+	// Scan iterates over the rows with lo <= key < hi in byte order of the keys, or from the end if reverse.
+	// A nil lo is the first key, a nil hi is after the last.
+	Scan(lo, hi []byte, reverse bool) Iterator
+}
+
+// Iterator walks over rows. It starts before the first row. Key and Row are valid until the next call of Next.
+// An error ends the iteration: Next returns false and Close returns the error. Close is idempotent.
+type Iterator interface {
+	Next() bool
+	Key() []byte
+	Row() Row
+	Close() error
+}
+
+// Spec describes one store of a subtopology to its backend.
+type Spec struct {
+	Name    string // as the user named it; the identity of the store on disk
+	Ordered bool   // ranges are read from it
+}
+
+// Change is one committed write: the key's new value, or its deletion where Value is nil.
+type Change struct {
+	Key, Value []byte
+	Timestamp  int64
+}
+
+// StoreBatch is what one store takes in a Batch.
+type StoreBatch struct {
+	Store    int // index into the specs the task was opened with
+	Changes  []Change
+	Position int64 // the changelog offset that follows what these changes came from; negative leaves the stored position as it is
+}
+
+// Batch is one atomic write to the stores of one task: rows and the changelog positions that belong to them.
+type Batch struct {
+	Stores []StoreBatch
+}
+
+// NoPosition is the position of a store that has never been written: its changelog is read from the start.
+const NoPosition = int64(-1)
+
+// TaskStores are the stores of one task in a Backend. Readers belong to the task's goroutine; Apply, Ingest and Drop are called from the
+// writer pool, one at a time for one task.
+type TaskStores interface {
+	// Reader returns a reader of the store with this index. Each call makes a new one.
+	Reader(store int) Reader
+	// Position returns the changelog offset up to which the store has been written (exclusive), or NoPosition.
+	Position(store int) int64
+	// Apply writes the batch atomically. It is durable only after a flush; after a crash the stores hold a consistent older prefix.
+	Apply(b *Batch) error
+	// Ingest is the bulk path of a restore: it writes rows and the position that follows them as sorted tables, beside the commit
+	// pipeline. Later entries of one key win. An implementation may do it as an Apply.
+	Ingest(b *Batch) error
+	// Wipe deletes all rows and the position of one store, durably.
+	Wipe(store int) error
+	// Drop deletes everything of this task, durably, and closes it.
+	Drop() error
+	// Close releases what is open for this task. Its rows stay.
+	Close() error
+}
+
+// StoredTask is a task that has rows or positions in a Backend.
+type StoredTask struct {
+	ID        TaskID
+	Positions map[string]int64 // by store name
+}
+
+// Backend holds the committed state of all tasks of a process.
+type Backend interface {
+	// Open opens the stores of a task, which may be new.
+	Open(id TaskID, stores []Spec) (TaskStores, error)
+	// Tasks lists what is there, open or not, in the order of TaskID.Compare.
+	Tasks() ([]StoredTask, error)
+	// Flush makes everything applied so far durable.
+	Flush() error
+	// Close flushes and closes. All TaskStores must be closed before.
+	Close() error
+}
