@@ -1,0 +1,62 @@
+# `make help` lists what there is. `make test` is what CI runs (.ci/run).
+
+# The module needs a newer Go than many machines have: let the go command fetch it.
+export GOTOOLCHAIN = auto
+
+FUZZTIME ?= 3s
+NODES    ?= 1
+PORT     ?= 29092
+
+# Where goroutines meet; cores have none (internal/lint sees to that), so the race detector would only slow them down.
+# internal/realkafka is left out: it starts brokers, and the same shells run against the embedded broker here.
+RACE := $(patsubst %,./%,$(wildcard streams internal/group internal/kafka internal/broker statestore/pebblestore))
+
+.PHONY: help demo test vet fmt-check unit race lint fuzz kafka kafka-stop bench bench-build cover
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## count the words of Newton's Opticks, with a broker inside the program
+	@echo "Fetching and compiling takes about two minutes the first time; after that a second or two."
+	go run ./examples/wordcount
+
+test: vet fmt-check unit race fuzz bench-build ## all that CI checks; real-broker tests need Java and Maven, or are skipped (REQUIRE_KAFKA=1: they fail)
+
+vet: ## go vet
+	$(TIMED) go vet ./...
+
+fmt-check: ## fail on files that gofmt would change
+	@files=$$(git ls-files --cached --others --exclude-standard -- '*.go' ':!:*/testdata/*' | xargs gofmt -l); \
+	if [ -n "$$files" ]; then echo "gofmt -w these files:"; echo "$$files"; exit 1; fi
+
+unit: ## unit and integration tests of all packages, internal/lint among them
+	$(TIMED) go test -p 2 -timeout 10m ./...
+
+race: ## tests of the packages where goroutines meet, under the race detector
+	$(if $(RACE),$(TIMED) go test -p 2 -timeout 10m -race $(addsuffix /...,$(RACE)),@echo "no package with goroutines yet")
+
+lint: ## go vet, our own lint, and golangci-lint if it is installed
+	go vet ./...
+	go test -count=1 ./internal/lint
+	@if command -v golangci-lint >/dev/null; then golangci-lint run ./...; else \
+	echo "golangci-lint is not installed (CI does without: building it takes 2.5 minutes); go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0"; fi
+
+fuzz: ## each fuzz target for FUZZTIME (default 3s)
+	$(TIMED) .ci/fuzz $(FUZZTIME)
+
+kafka: ## start NODES (default 1) real brokers from PORT (default 29092) on; prints the address
+	internal/realkafka/kafka.sh start .cache/kafka $(NODES) $(PORT)
+
+kafka-stop: ## stop them
+	internal/realkafka/kafka.sh stop .cache/kafka
+
+bench: ## us beside Kafka Streams, goka and a hand-written loop, about 17 minutes (QUICK=1: a look, 3 minutes)
+	bench/run
+
+bench-build: ## vet what the benchmark is made of (modules of their own)
+	cd bench && $(TIMED:%=../%) go vet ./...
+	cd bench/goka && $(TIMED:%=../../%) go vet ./...
+
+cover: ## statement coverage by package; the profile goes to coverage.out
+	go test -p 2 -coverpkg=./... -coverprofile=coverage.out ./...
+	go tool cover -func=coverage.out | tail -1
