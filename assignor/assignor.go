@@ -1,0 +1,4 @@
+package assignor
+
+// Assign plans the next generation.
+func Assign(State) Plan { return Plan{} }

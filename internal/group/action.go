@@ -1,0 +1,110 @@
+package group
+
+import (
+	"time"
+
+	"github.com/understudy-streams/understudy/task"
+)
+
+// Action is something that a Machine wants done.
+type Action interface{ groupAction() }
+
+// FindCoordinator asks any broker for the group's coordinator; answered by CoordinatorFound.
+type FindCoordinator struct {
+	Req   uint64
+	Group string
+}
+
+// SendJoin sends JoinGroup on the join connection; answered by JoinDone.
+type SendJoin struct {
+	Req                uint64
+	Addr               string
+	Group              string
+	MemberID           string
+	Session, Rebalance time.Duration
+	Protocol           string
+	Metadata           []byte
+	Reason             string
+}
+
+// SendSync sends SyncGroup on the join connection; answered by SyncDone. Assignments is filled by the leader only.
+type SendSync struct {
+	Req         uint64
+	Addr        string
+	Group       string
+	MemberID    string
+	Generation  int32
+	Protocol    string
+	Assignments []SyncAssignment
+}
+
+// SyncAssignment is what the leader assigns to one member, encoded.
+type SyncAssignment struct {
+	MemberID string
+	Bytes    []byte
+}
+
+// SendHeartbeat sends Heartbeat on the heartbeat connection; answered by HeartbeatDone.
+type SendHeartbeat struct {
+	Req        uint64
+	Addr       string
+	Group      string
+	MemberID   string
+	Generation int32
+}
+
+// SendLeave sends LeaveGroup on the heartbeat connection; answered by LeaveDone.
+type SendLeave struct {
+	Req      uint64
+	Addr     string
+	Group    string
+	MemberID string
+}
+
+// Disconnect closes all three connections to the coordinator, also under a parked request.
+type Disconnect struct{}
+
+// Wake asks for a Tick at that time. It replaces the one before.
+type Wake struct{ At time.Time }
+
+// Prepare comes before a JoinGroup: stop the tasks of Release within 250 ms (drain, flush, commit, keep the store open), then answer
+// Prepared with the same number. A task that cannot be stopped in time stays among the claims.
+type Prepare struct {
+	Join    uint64
+	Release []task.ID
+	Reason  string
+}
+
+// Assigned is a new assignment: run Tasks, and close every task that runs and is not among them. Marked are those of Tasks that shall move;
+// they run on, and will be named in the next Prepare.
+type Assigned struct {
+	Generation int32
+	MemberID   string
+	Tasks      []task.ID
+	Marked     []task.ID
+	// Counts are the numbers of partitions that the plan was made with. Where one is larger than the member's own, the member's is old.
+	Counts []Count
+	Reason string
+}
+
+// Lost means that the tasks are not this member's any more: stop them all at once, without a commit.
+type Lost struct{ Reason string }
+
+// Fatal means that the member cannot go on; it is stopped.
+type Fatal struct{ Err error }
+
+// Left means that the member has left after Stop; it is stopped.
+type Left struct{}
+
+func (FindCoordinator) groupAction() {}
+func (SendJoin) groupAction()        {}
+func (SendSync) groupAction()        {}
+func (SendHeartbeat) groupAction()   {}
+func (SendLeave) groupAction()       {}
+func (Disconnect) groupAction()      {}
+func (Wake) groupAction()            {}
+func (Prepare) groupAction()         {}
+func (Assigned) groupAction()        {}
+func (Lost) groupAction()            {}
+func (Fatal) groupAction()           {}
+func (Left) groupAction()            {}
