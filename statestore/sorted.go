@@ -1,0 +1,117 @@
+package statestore
+
+import "bytes"
+
+// sorted is the index of the entries that are not in base yet, in key order: a treap whose priorities are the keys' hashes, with its nodes
+// linked in order as well. It lives in the entries themselves and never allocates.
+type sorted struct {
+	root     uint32
+	removals uint64 // an iterator that stands on an entry seeks anew when this has changed
+}
+
+func compareKeys(entries []entry, a *arena, x, y uint32) int {
+	return bytes.Compare(a.bytes(&entries[x].key), a.bytes(&entries[y].key))
+}
+
+// insert adds an entry that is not in the index.
+func (s *sorted) insert(entries []entry, a *arena, id uint32) {
+	e := &entries[id]
+	e.left, e.right, e.prev, e.next = 0, 0, 0, 0
+	at := &s.root
+	for *at != 0 && entries[*at].hash >= e.hash {
+		if compareKeys(entries, a, id, *at) < 0 {
+			e.next = *at
+			at = &entries[*at].left
+		} else {
+			e.prev = *at
+			at = &entries[*at].right
+		}
+	}
+	s.split(entries, a, *at, id)
+	*at = id
+	if e.prev != 0 {
+		entries[e.prev].next = id
+	}
+	if e.next != 0 {
+		entries[e.next].prev = id
+	}
+}
+
+// split divides the tree below into the children of id, and finds id's neighbours on the way.
+func (s *sorted) split(entries []entry, a *arena, below, id uint32) {
+	e := &entries[id]
+	less, more := &e.left, &e.right
+	for below != 0 {
+		if compareKeys(entries, a, below, id) < 0 {
+			e.prev = below
+			*less = below
+			less = &entries[below].right
+			below = *less
+		} else {
+			e.next = below
+			*more = below
+			more = &entries[below].left
+			below = *more
+		}
+	}
+	*less, *more = 0, 0
+}
+
+// remove takes an entry out of the index.
+func (s *sorted) remove(entries []entry, a *arena, id uint32) {
+	s.removals++
+	at := &s.root
+	for *at != id {
+		if compareKeys(entries, a, id, *at) < 0 {
+			at = &entries[*at].left
+		} else {
+			at = &entries[*at].right
+		}
+	}
+	e := &entries[id]
+	x, y := e.left, e.right
+	for x != 0 && y != 0 {
+		if entries[x].hash >= entries[y].hash {
+			*at = x
+			at = &entries[x].right
+			x = *at
+		} else {
+			*at = y
+			at = &entries[y].left
+			y = *at
+		}
+	}
+	*at = x | y
+	if e.prev != 0 {
+		entries[e.prev].next = e.next
+	}
+	if e.next != 0 {
+		entries[e.next].prev = e.prev
+	}
+	e.left, e.right, e.prev, e.next = 0, 0, 0, 0
+}
+
+// seek returns the first entry with a key >= key, or > key if after; 0 if there is none.
+func (s *sorted) seek(entries []entry, a *arena, key []byte, after bool) (found uint32) {
+	for at := s.root; at != 0; {
+		c := bytes.Compare(a.bytes(&entries[at].key), key)
+		if c > 0 || c == 0 && !after {
+			found, at = at, entries[at].left
+		} else {
+			at = entries[at].right
+		}
+	}
+	return found
+}
+
+// seekBefore returns the last entry with a key < key; a nil key is after the last.
+func (s *sorted) seekBefore(entries []entry, a *arena, key []byte) (found uint32) {
+	for at := s.root; at != 0; {
+		if key == nil || bytes.Compare(a.bytes(&entries[at].key), key) < 0 {
+			found, at = at, entries[at].right
+		} else {
+			at = entries[at].left
+		}
+	}
+	return found
+}

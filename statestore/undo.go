@@ -1,0 +1,128 @@
+package statestore
+
+import "unsafe"
+
+// undoLog holds the entries that a unit has written, as they were before.
+type undoLog struct {
+	open       bool
+	unit       uint64
+	saved      []savedEntry
+	buf        []byte // values of saved
+	activeLen  int    // of the overlay, at Begin
+	dirtyBytes int
+}
+
+type savedEntry struct {
+	id     uint32
+	flags  flags
+	off, n uint32
+	ts     int64
+	born   uint64
+}
+
+const maxIdleUndoBytes = 1 << 20
+
+func (u *undoLog) save(value []byte, id uint32, e *entry) {
+	u.saved = append(u.saved, savedEntry{id: id, flags: e.flags, off: uint32(len(u.buf)), n: uint32(len(value)), ts: e.ts, born: e.born})
+	u.buf = append(u.buf, value...)
+}
+
+func (u *undoLog) close() {
+	u.open = false
+	u.clear()
+}
+
+func (u *undoLog) clear() {
+	u.saved, u.buf = u.saved[:0], u.buf[:0]
+	if cap(u.buf) > maxIdleUndoBytes {
+		u.buf = nil
+	}
+	u.activeLen, u.dirtyBytes = 0, 0
+}
+
+func (u *undoLog) heldBytes() int {
+	return cap(u.buf) + cap(u.saved)*int(unsafe.Sizeof(savedEntry{}))
+}
+
+// Begin starts a unit: what is written from here on is kept or undone together. Units do not nest.
+func (o *Overlay) Begin() {
+	if o.undo.open {
+		panic("statestore: Begin inside a unit")
+	}
+	o.undo.open = true
+	o.undo.unit++
+	o.undo.activeLen, o.undo.dirtyBytes = len(o.active), o.dirtyBytes
+	o.nextEpoch()
+	o.trim()
+}
+
+// Keep ends the unit and keeps its writes.
+func (o *Overlay) Keep() {
+	if !o.undo.open {
+		panic("statestore: Keep without Begin")
+	}
+	o.undo.close()
+}
+
+// Rollback ends the unit and undoes its writes: values, deletions, and the place of its keys in the dirty order.
+func (o *Overlay) Rollback() {
+	if !o.undo.open {
+		panic("statestore: Rollback without Begin")
+	}
+	o.seq++
+	for i := len(o.undo.saved) - 1; i >= 0; i-- {
+		o.restore(&o.undo.saved[i])
+	}
+	o.active = o.active[:o.undo.activeLen]
+	o.dirtyBytes = o.undo.dirtyBytes
+	o.undo.close()
+	o.nextEpoch()
+	o.trim()
+}
+
+func (o *Overlay) restore(s *savedEntry) {
+	e := &o.entries[s.id]
+	if s.flags&active == 0 {
+		o.forgetBefore(e)
+	}
+	if s.flags&known == 0 {
+		if o.ordered {
+			o.sorted.remove(o.entries, &o.arena, s.id)
+		}
+		o.remove(s.id)
+		return
+	}
+	o.arena.set(&e.cur, o.undo.buf[s.off:s.off+s.n])
+	e.ts, e.born, e.unit = s.ts, s.born, 0
+	// Whether it is sealed is what it is now: the sealed generation may have been applied during the unit.
+	e.flags = s.flags&^(sealed|lingering) | e.flags&sealed
+	if e.flags&dirty == 0 {
+		o.settle(s.id)
+	}
+}
+
+// settle puts an entry that is no longer dirty into the cache. While iterators are open it stays in the sorted index, because the
+// rows they took from base are older.
+func (o *Overlay) settle(id uint32) {
+	if o.ordered {
+		if o.scans > 0 {
+			o.entries[id].flags |= lingering
+			o.linger = append(o.linger, id)
+			return
+		}
+		o.sorted.remove(o.entries, &o.arena, id)
+	}
+	o.clean.push(o.entries, id, o.costOf(id))
+}
+
+// sweep settles what lingered for iterators, now that the last one is closed.
+func (o *Overlay) sweep() {
+	for _, id := range o.linger {
+		e := &o.entries[id]
+		if e.flags&lingering != 0 {
+			e.flags &^= lingering
+			o.settle(id)
+		}
+	}
+	o.linger = o.linger[:0]
+}
