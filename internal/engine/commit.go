@@ -1,0 +1,317 @@
+package engine
+
+import (
+	"slices"
+	"time"
+
+	"github.com/understudy-streams/understudy/internal/kcode"
+	"github.com/understudy-streams/understudy/statestore"
+	"github.com/understudy-streams/understudy/task"
+)
+
+// sealedCommit is the commit of a task that is outstanding. It goes through its phases in order: acks, offsets, store.
+type sealedCommit struct {
+	*task.Sealed
+	phase phase
+	plain bool // the broker refused the metadata: offsets only
+}
+
+type phase uint8
+
+const (
+	awaitAcks phase = iota
+	awaitGather
+	awaitOffsets
+	awaitStore
+)
+
+// committer gathers the tasks whose acks are in and commits their offsets in one request. A task that is not ready contributes nothing
+// and delays nobody.
+type committer struct {
+	request uint64 // the CommitOffsets on the way
+	sent    []*life
+	gather  time.Time // when the gathering ends; zero: nothing is ready
+	retryAt time.Time
+	tries   int
+}
+
+func (c *committer) drop() { *c = committer{} }
+
+func (e *Engine) taskSealed(s *task.Sealed) {
+	l := e.alive(s.Task, s.Epoch)
+	if l == nil || l.state == lifeClosing {
+		return
+	}
+	l.sealed = &sealedCommit{Sealed: s}
+	e.acksIn(l)
+}
+
+func (e *Engine) effectsDone(a EffectsAcked) {
+	l := e.alive(a.Task, a.Epoch)
+	if l == nil {
+		return
+	}
+	l.acked = a.Seq
+	for _, g := range a.Offsets {
+		e.wrote(l, g)
+	}
+	e.acksIn(l)
+}
+
+// wrote advances the position of a store over records of its changelog that are ours, as long as they follow each other. If they do
+// not, somebody else wrote between them, and the stored position stays where everything before it is known.
+func (e *Engine) wrote(l *life, g GroupOffset) {
+	for i := range l.ends {
+		if l.spec.Stores[i].Changelog != g.Topic || l.id.Partition != g.Partition {
+			continue
+		}
+		switch {
+		case l.gap[i]:
+		case g.Base == l.ends[i]:
+			l.ends[i] = g.Base + int64(g.Count)
+		case g.Base > l.ends[i]:
+			l.gap[i] = true
+			e.note(Notice{Kind: NoticeForeignWriter, Task: l.id, Part: g.TopicPartition, Position: l.ends[i], End: g.Base})
+		}
+		return
+	}
+}
+
+func (e *Engine) acksIn(l *life) {
+	s := l.sealed
+	if s == nil || s.phase != awaitAcks || l.acked < s.Seq {
+		return
+	}
+	s.phase = awaitGather
+	if e.committer.gather.IsZero() {
+		e.committer.gather = e.now.Add(e.cfg.Gather)
+	}
+}
+
+// flushCommits sends the offsets of all tasks that are ready, if none are on the way and no more are to be waited for.
+func (e *Engine) flushCommits() {
+	c := &e.committer
+	if c.request != 0 || c.gather.IsZero() {
+		return
+	}
+	var ready []*life
+	more := false
+	for _, l := range e.order {
+		if l.sealed == nil {
+			continue
+		}
+		ready = append(ready, l)
+		if l.sealed.phase != awaitGather {
+			ready = ready[:len(ready)-1]
+		}
+		more = more || l.sealed.phase == awaitAcks
+	}
+	if len(ready) == 0 {
+		c.gather = time.Time{}
+		return
+	}
+	if at := c.retryAt; e.now.Before(at) {
+		e.wakeAt(at)
+		return
+	}
+	if more && e.now.Before(c.gather) {
+		e.wakeAt(c.gather)
+		return
+	}
+	e.sendCommit(ready)
+}
+
+func (e *Engine) sendCommit(ready []*life) {
+	member, generation, _ := e.member.Membership()
+	if generation < 0 {
+		return // lost; the tasks are told
+	}
+	c := &e.committer
+	c.gather, c.request, c.sent = time.Time{}, e.request(), ready
+	a := CommitOffsets{Request: c.request, MemberID: member, Generation: generation}
+	for _, l := range ready {
+		l.sealed.phase = awaitOffsets
+		for _, o := range l.sealed.Offsets {
+			if l.sealed.plain {
+				o.Metadata = ""
+			}
+			a.Offsets = append(a.Offsets, o)
+		}
+	}
+	if len(a.Offsets) == 0 {
+		e.offsetsCommitted(OffsetsCommitted{Request: c.request})
+		return
+	}
+	e.do(a)
+}
+
+func (e *Engine) offsetsCommitted(ev OffsetsCommitted) {
+	c := &e.committer
+	if ev.Request != c.request || c.request == 0 {
+		return
+	}
+	sent := c.sent
+	c.request, c.sent = 0, nil
+	again := false
+	for _, l := range sent {
+		if l.sealed == nil || l.sealed.phase != awaitOffsets || e.alive(l.id, l.epoch) == nil {
+			continue // ended meanwhile
+		}
+		if tp, code := worst(l.sealed, ev); code == kcode.None {
+			e.offsetsIn(l)
+		} else {
+			again = e.commitRefused(l, tp, code, ev.Err) || again
+		}
+	}
+	if !again {
+		c.tries = 0
+		return
+	}
+	c.gather = e.now
+	c.retryAt = e.now.Add(e.backoff(c.tries))
+	c.tries++
+	e.wakeAt(c.retryAt)
+}
+
+// worst returns the first partition of a commit that was not taken.
+func worst(s *sealedCommit, ev OffsetsCommitted) (task.TopicPartition, kcode.Code) {
+	code := ev.Code
+	if ev.Err != nil {
+		code = kcode.NetworkException
+	}
+	for _, o := range s.Offsets {
+		c := code
+		if c == kcode.None {
+			if at, ok := ev.Codes[o.TopicPartition]; ok {
+				c = at
+			} else {
+				c = kcode.Unknown
+			}
+		}
+		if c != kcode.None {
+			return o.TopicPartition, c
+		}
+	}
+	return task.TopicPartition{}, kcode.None
+}
+
+// commitRefused decides what a refusal means. An old generation is no fencing: the commit is sent again under the new one, for as long as
+// the task's epoch is unbroken (if it is not, the task is told by Lost). It reports whether to try again.
+func (e *Engine) commitRefused(l *life, tp task.TopicPartition, code kcode.Code, err error) bool {
+	switch code {
+	case kcode.OffsetMetadataTooLarge:
+		l.sealed.plain = true
+	case kcode.GroupAuthorizationFailed, kcode.TopicAuthorizationFailed, kcode.InvalidTopic:
+		e.fail(&CommitError{Part: tp, Code: code})
+		return false
+	case kcode.UnknownTopicOrPartition:
+		e.fail(&MissingTopicError{Topic: tp.Topic, For: e.cfg.MissingFor})
+		return false
+	}
+	e.note(Notice{Kind: NoticeCommitRefused, Task: l.id, Part: tp, Err: firstErr(err, code)})
+	l.sealed.phase = awaitGather
+	return true
+}
+
+// offsetsIn goes on to the store once the broker has the offsets.
+func (e *Engine) offsetsIn(l *life) {
+	s := l.sealed
+	for i, tp := range l.inputs() {
+		for _, o := range s.Offsets {
+			if o.TopicPartition == tp {
+				l.done[i] = o.Offset
+			}
+		}
+	}
+	b := &statestore.Batch{}
+	for _, st := range s.Stores {
+		pos := statestore.NoPosition
+		if st.Changelog.Topic != "" {
+			pos = l.ends[st.Store]
+		}
+		b.Stores = append(b.Stores, statestore.StoreBatch{Store: st.Store, Changes: st.Changes, Position: pos})
+	}
+	if len(b.Stores) == 0 {
+		e.committed(l, nil)
+		return
+	}
+	s.phase = awaitStore
+	l.ops = append(l.ops, storeOp{})
+	e.do(Apply{Task: l.id, Epoch: l.epoch, Batch: b})
+}
+
+func (e *Engine) committed(l *life, err error) {
+	l.sealed = nil
+	e.do(ToTask{Task: l.id, Epoch: l.epoch, Event: task.Committed{Err: err}})
+}
+
+func (e *Engine) applied(ev Applied) {
+	l := e.alive(ev.Task, ev.Epoch)
+	if l == nil || len(l.ops) == 0 {
+		return
+	}
+	op := l.ops[0]
+	l.ops = append(l.ops[:0], l.ops[1:]...)
+	switch {
+	case l.state == lifeClosing:
+		e.closeStores(l)
+	case ev.Err != nil:
+		err := &StoreError{Task: l.id, Op: "write", Err: ev.Err}
+		if l.sealed != nil {
+			e.committed(l, err)
+		}
+		e.fail(err)
+	case op.wipe:
+		e.partWiped(l, op.part)
+	case op.part != nil:
+		e.partApplied(l, op.part)
+	case l.sealed != nil && l.sealed.phase == awaitStore:
+		e.committed(l, nil)
+	}
+}
+
+// purge deletes what has been read from repartition topics, below the committed offsets only.
+type purge struct {
+	at   time.Time
+	told map[task.TopicPartition]int64
+}
+
+func (p *purge) init() { p.told = map[task.TopicPartition]int64{} }
+
+func (e *Engine) tickPurge() {
+	if e.now.Before(e.purge.at) {
+		e.wakeAt(e.purge.at)
+		return
+	}
+	e.purge.at = e.now.Add(e.cfg.PurgeEvery)
+	e.wakeAt(e.purge.at)
+	before := map[task.TopicPartition]int64{}
+	for _, l := range e.order {
+		for i, in := range l.spec.Inputs {
+			tp := task.TopicPartition{Topic: in.Topic, Partition: l.id.Partition}
+			if in.Repartition && l.done[i] > e.purge.told[tp] {
+				before[tp], e.purge.told[tp] = l.done[i], l.done[i]
+			}
+		}
+	}
+	if len(before) > 0 {
+		e.do(PurgeRecords{Before: before})
+	}
+}
+
+// topics are all topics whose leaders and counts the application follows.
+func (e *Engine) topics() []string {
+	var ts []string
+	for _, s := range e.cfg.Specs {
+		for _, in := range s.Inputs {
+			ts = append(ts, in.Topic)
+		}
+		for _, st := range s.Stores {
+			if st.Changelog != "" {
+				ts = append(ts, st.Changelog)
+			}
+		}
+	}
+	slices.Sort(ts)
+	return slices.Compact(ts)
+}

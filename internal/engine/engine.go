@@ -1,0 +1,378 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/understudy-streams/understudy/internal/group"
+	"github.com/understudy-streams/understudy/task"
+)
+
+// Reset says where to begin where there is no usable offset (auto.offset.reset).
+type Reset uint8
+
+const (
+	ResetStop     Reset = iota // end the application with an error
+	ResetEarliest              // at the oldest record there is
+	ResetLatest                // after the newest record there is
+)
+
+// Config describes an application to its Engine. Zero durations are replaced by the defaults named here.
+type Config struct {
+	Group        group.Config
+	Specs        []*task.Spec             // by subtopology
+	Hashes       map[int32]uint64         // of the structure of each subtopology
+	NoOffset     func(topic string) Reset // nothing committed yet; nil means earliest
+	OutOfRange   func(topic string) Reset // the committed offset is not there any more; nil means stop
+	Release      time.Duration            // budget of a release at the start of a rebalance; default 250 ms
+	CloseWithin  time.Duration            // budget of a clean end; default 30 s
+	Gather       time.Duration            // how long the committer waits for other tasks' acks; default 10 ms
+	PurgeEvery   time.Duration            // of repartition topics; default 30 s (repartition.purge.interval.ms)
+	RefreshEvery time.Duration            // of metadata; default 30 s (metadata.max.age.ms)
+	Backoff      time.Duration            // before something is tried again, doubled up to 2 s; default 100 ms (retry.backoff.ms)
+	MissingFor   time.Duration            // how long a topic may be gone before the application ends; default 10 s
+	QueueBytes   int                      // bound of an input partition's queue; default 4 MiB
+	RestoreBytes int                      // of a changelog that is read ahead of its store, and of one bulk write; default 8 MiB
+	MaxStuck     int                      // user calls past the watchdog before the application ends; default 3
+}
+
+func (c Config) withDefaults() Config {
+	c.Release = cmp.Or(c.Release, 250*time.Millisecond)
+	c.CloseWithin = cmp.Or(c.CloseWithin, 30*time.Second)
+	c.Gather = cmp.Or(c.Gather, 10*time.Millisecond)
+	c.PurgeEvery = cmp.Or(c.PurgeEvery, 30*time.Second)
+	c.RefreshEvery = cmp.Or(c.RefreshEvery, 30*time.Second)
+	c.Backoff = cmp.Or(c.Backoff, 100*time.Millisecond)
+	c.MissingFor = cmp.Or(c.MissingFor, 10*time.Second)
+	c.QueueBytes = cmp.Or(c.QueueBytes, 4<<20)
+	c.RestoreBytes = cmp.Or(c.RestoreBytes, 8<<20)
+	c.MaxStuck = cmp.Or(c.MaxStuck, 3)
+	if c.NoOffset == nil {
+		c.NoOffset = func(string) Reset { return ResetEarliest }
+	}
+	if c.OutOfRange == nil {
+		c.OutOfRange = func(string) Reset { return ResetStop }
+	}
+	return c
+}
+
+// Engine decides for one process of an application. See the package comment.
+type Engine struct {
+	cfg    Config
+	now    time.Time
+	out    []Action
+	state  State
+	err    error
+	member *group.Machine
+	specs  map[int32]*task.Spec
+	counts map[string]int32
+
+	lives   map[task.ID]*life
+	order   []*life // by task id
+	epochs  uint64
+	lastReq uint64
+	stuck   int
+
+	prepare   *prepare // a release that is under way for the next join
+	assigned  bool     // an assignment has been applied and not been lost
+	left      bool     // leaving the group has begun
+	closeBy   time.Time
+	startTry  int
+	startAt   time.Time // when EnsureTopics is tried again
+	ensuring  bool
+	opens     opening
+	routes    routes
+	committer committer
+	purge     purge
+	refreshAt time.Time
+	wake      time.Time
+}
+
+// New returns an Engine that waits for Start.
+func New(cfg Config) *Engine {
+	e := &Engine{cfg: cfg.withDefaults(), member: group.New(cfg.Group), specs: map[int32]*task.Spec{}, lives: map[task.ID]*life{}}
+	for _, s := range cfg.Specs {
+		e.specs[s.Subtopology] = s
+	}
+	e.routes.init()
+	e.purge.init()
+	return e
+}
+
+// State returns the life of the application.
+func (e *Engine) State() State { return e.state }
+
+// Ready reports whether every task that is assigned here runs.
+func (e *Engine) Ready() bool { return e.state == Running }
+
+// Step tells the Engine what happened and returns what is to be done.
+func (e *Engine) Step(now time.Time, ev Event) []Action {
+	e.now, e.out = now, e.out[:0]
+	if e.state == Closed {
+		return nil
+	}
+	e.handle(ev)
+	e.settle()
+	return e.out
+}
+
+func (e *Engine) handle(ev Event) {
+	switch ev := ev.(type) {
+	case Start:
+		e.start()
+	case Close:
+		e.close(ev.Within)
+	case Tick:
+		e.tick()
+	case TopicsReady:
+		e.topicsReady(ev)
+	case Member:
+		e.step(ev.Event)
+	case OffsetsFetched:
+		e.offsetsFetched(ev)
+	case StoresOpened:
+		e.storesOpened(ev)
+	case StoresClosed:
+		e.storesClosed(ev)
+	case OffsetsListed:
+		e.offsetsListed(ev)
+	case Restored:
+		e.restored(ev)
+	case Applied:
+		e.applied(ev)
+	case EffectsDone:
+		e.effectsDone(ev.Acked)
+	case TaskSealed:
+		e.taskSealed(ev.Sealed)
+	case TaskReleased:
+		e.taskReleased(ev.Task, ev.Epoch)
+	case TaskClosed:
+		e.taskClosed(ev.Task, ev.Epoch)
+	case TaskFailed:
+		e.taskFailed(ev)
+	case TaskStuck:
+		e.taskStuck(ev)
+	case OffsetsCommitted:
+		e.offsetsCommitted(ev)
+	case PartMoved:
+		e.partMoved(ev.Lost)
+	case PartStopped:
+		e.partStopped(ev.Failed)
+	case MetadataKnown:
+		e.metadataKnown(ev)
+	}
+}
+
+// settle does what follows from whatever happened, once per Step.
+func (e *Engine) settle() {
+	e.flushOpens()
+	e.flushRoutes()
+	e.flushCommits()
+	e.settlePrepare()
+	e.settleState()
+}
+
+func (e *Engine) do(a Action) { e.out = append(e.out, a) }
+
+func (e *Engine) note(n Notice) { e.do(Note{Note: n}) }
+
+func (e *Engine) wakeAt(t time.Time) {
+	if e.wake.IsZero() || t.Before(e.wake) {
+		e.wake = t
+		e.do(Wake{At: t})
+	}
+}
+
+func (e *Engine) request() uint64 {
+	e.lastReq++
+	return e.lastReq
+}
+
+// backoff is how long to wait before try n+1.
+func (e *Engine) backoff(n int) time.Duration {
+	return min(e.cfg.Backoff<<min(n, 10), 2*time.Second)
+}
+
+func (e *Engine) tick() {
+	e.wake = time.Time{}
+	if e.state == Starting && !e.ensuring && !e.now.Before(e.startAt) {
+		e.ensure()
+	}
+	e.step(group.Tick{})
+	if e.assigned {
+		e.tickRefresh()
+		e.tickPurge()
+	}
+	if e.state == Closing && !e.now.Before(e.closeBy) {
+		e.giveUp()
+	}
+}
+
+func (e *Engine) start() {
+	if e.state != Created {
+		return
+	}
+	e.setState(Starting)
+	e.ensure()
+}
+
+func (e *Engine) ensure() {
+	e.ensuring = true
+	e.do(EnsureTopics{})
+}
+
+func (e *Engine) topicsReady(ev TopicsReady) {
+	e.ensuring = false
+	if e.state == Closing {
+		return
+	}
+	if ev.Err != nil {
+		if !ev.Temporary {
+			e.fail(ev.Err)
+			return
+		}
+		e.note(Notice{Kind: NoticeRetry, What: "topics", Err: ev.Err})
+		e.startAt = e.now.Add(e.backoff(e.startTry))
+		e.startTry++
+		e.wakeAt(e.startAt)
+		return
+	}
+	e.startTry = 0
+	e.counts = ev.Partitions
+	if e.state == Starting {
+		e.setState(Rebalancing)
+		e.step(group.Start{Topology: e.topology()})
+		return
+	}
+	e.step(group.TopologyChanged{Topology: e.topology()})
+}
+
+// topology is what the group needs to know of the application.
+func (e *Engine) topology() group.Topology {
+	t := group.Topology{Partitions: map[string]int32{}}
+	for _, s := range e.cfg.Specs {
+		sub := group.Subtopology{ID: s.Subtopology, Stateful: len(s.Stores) > 0, Hash: e.cfg.Hashes[s.Subtopology]}
+		for _, in := range s.Inputs {
+			sub.Topics = append(sub.Topics, in.Topic)
+			t.Partitions[in.Topic] = e.counts[in.Topic]
+		}
+		t.Subtopologies = append(t.Subtopologies, sub)
+	}
+	return t
+}
+
+func (e *Engine) setState(s State) {
+	if e.state == s {
+		return
+	}
+	e.state = s
+	e.note(Notice{Kind: NoticeState, State: s})
+}
+
+// fail ends the application with its first error, as cleanly as can be: what the other tasks have finished is committed.
+func (e *Engine) fail(err error) {
+	if e.err == nil {
+		e.err = err
+	}
+	e.close(0)
+}
+
+func (e *Engine) close(within time.Duration) {
+	if e.state == Closing || e.state == Closed {
+		return
+	}
+	if within <= 0 {
+		within = e.cfg.CloseWithin
+	}
+	e.closeBy = e.now.Add(within)
+	e.wakeAt(e.closeBy)
+	e.setState(Closing)
+	for _, l := range slices.Clone(e.order) {
+		switch l.state {
+		case lifeRunning:
+			e.release(l)
+		case lifeOpening, lifeRestoring:
+			e.closeLife(l)
+		}
+	}
+}
+
+// settleState moves the application's state on as far as its tasks allow.
+func (e *Engine) settleState() {
+	switch e.state {
+	case Rebalancing, Running:
+		if e.settled() {
+			e.setState(Running)
+		} else {
+			e.setState(Rebalancing)
+		}
+	case Closing:
+		e.settleClosing()
+	}
+}
+
+func (e *Engine) settled() bool {
+	if !e.assigned || e.prepare != nil {
+		return false
+	}
+	for _, l := range e.order {
+		if l.state != lifeRunning && !l.stuck {
+			return false
+		}
+	}
+	return true
+}
+
+// settleClosing closes tasks once all are released, then leaves the group, then ends.
+func (e *Engine) settleClosing() {
+	for _, l := range e.order {
+		if l.state == lifeReleasing && !l.stuck {
+			return
+		}
+	}
+	for _, l := range slices.Clone(e.order) {
+		if l.state == lifeReleased {
+			e.closeLife(l)
+		}
+	}
+	if slices.ContainsFunc(e.order, func(l *life) bool { return !l.stuck }) || e.ensuring {
+		return
+	}
+	if !e.left {
+		e.left = true
+		if e.member.State() != group.Stopped {
+			e.step(group.Stop{})
+			return
+		}
+		e.finish()
+	}
+}
+
+func (e *Engine) finish() {
+	if e.state == Closed {
+		return
+	}
+	e.setState(Closed)
+	e.do(Done{Err: e.err})
+}
+
+// giveUp ends what could not be ended cleanly in time: what is not committed is processed again by whoever comes next.
+func (e *Engine) giveUp() {
+	if e.err == nil {
+		e.err = e.overdue()
+	}
+	e.do(ToSender{Event: DropAll{}})
+	for _, l := range e.order {
+		e.do(ToTask{Task: l.id, Epoch: l.epoch, Event: task.Lost{}})
+	}
+	e.finish()
+}
+
+func (e *Engine) overdue() error {
+	var open []task.ID
+	for _, l := range e.order {
+		open = append(open, l.id)
+	}
+	return &CloseError{Within: e.cfg.CloseWithin, Tasks: open, Left: e.left}
+}

@@ -1,0 +1,106 @@
+package engine
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/understudy-streams/understudy/internal/kcode"
+	"github.com/understudy-streams/understudy/task"
+)
+
+// CloseError says that a clean end did not come about in time. What was not committed will be processed again.
+type CloseError struct {
+	Within time.Duration
+	Tasks  []task.ID // not committed and closed
+	Left   bool      // leaving the group had begun: only the broker's answer is missing
+}
+
+func (e *CloseError) Error() string {
+	if len(e.Tasks) == 0 {
+		return fmt.Sprintf("close: the brokers did not answer within %v; the group will notice by its session timeout", e.Within)
+	}
+	return fmt.Sprintf("close: tasks %v did not commit within %v; their last records will be processed again (is a user function blocked, or are the brokers down?)", e.Tasks, e.Within)
+}
+
+// OffsetOutOfRangeError says that the offset at which a partition should be read on is not there any more.
+type OffsetOutOfRangeError struct {
+	Part     task.TopicPartition
+	Offset   int64
+	Earliest int64
+	End      int64
+}
+
+func (e *OffsetOutOfRangeError) Error() string {
+	return fmt.Sprintf("fetch %s: offset %d is out of range, the log holds %d to %d: records may have been deleted before they were read; "+
+		"to go on, set Config.OutOfRange to the earliest or latest offset, or reset the group's offset", e.Part, e.Offset, e.Earliest, e.End)
+}
+
+// MissingTopicError says that a topic that the application needs does not exist.
+type MissingTopicError struct {
+	Topic string
+	For   time.Duration // it has been missing for so long while running; zero at start
+}
+
+func (e *MissingTopicError) Error() string {
+	if e.For > 0 {
+		return fmt.Sprintf("topic %q was deleted while the application ran; it is not created again: create it, and reset the application if its offsets are to start anew", e.Topic)
+	}
+	return fmt.Sprintf("source topic %q does not exist: create it before the application starts (source topics are never created for you)", e.Topic)
+}
+
+// FetchError says that a partition cannot be read on.
+type FetchError struct {
+	Part   task.TopicPartition
+	Offset int64
+	Code   kcode.Code
+	Err    error
+}
+
+func (e *FetchError) Error() string {
+	if e.Err != nil {
+		return fmt.Sprintf("fetch %s at offset %d: %v", e.Part, e.Offset, e.Err)
+	}
+	return fmt.Sprintf("fetch %s at offset %d: %v", e.Part, e.Offset, e.Code)
+}
+
+func (e *FetchError) Unwrap() error {
+	if e.Err != nil {
+		return e.Err
+	}
+	return e.Code
+}
+
+// CommitError says that the group refuses an offset for good.
+type CommitError struct {
+	Part task.TopicPartition
+	Code kcode.Code
+}
+
+func (e *CommitError) Error() string { return fmt.Sprintf("commit offset of %s: %v", e.Part, e.Code) }
+
+func (e *CommitError) Unwrap() error { return e.Code }
+
+// StoreError says that a task's stores failed.
+type StoreError struct {
+	Task task.ID
+	Op   string
+	Err  error
+}
+
+func (e *StoreError) Error() string {
+	return fmt.Sprintf("task %s: %s stores: %v", e.Task, e.Op, e.Err)
+}
+
+func (e *StoreError) Unwrap() error { return e.Err }
+
+// StuckError says that more user calls than allowed never returned.
+type StuckError struct {
+	Tasks []task.ID
+	Err   error // of the last one, with the place where it is stuck
+}
+
+func (e *StuckError) Error() string {
+	return fmt.Sprintf("user calls of tasks %v do not return: the process can only be helped by a restart; last: %v", e.Tasks, e.Err)
+}
+
+func (e *StuckError) Unwrap() error { return e.Err }

@@ -1,0 +1,300 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/understudy-streams/understudy/internal/group"
+	"github.com/understudy-streams/understudy/internal/kcode"
+	"github.com/understudy-streams/understudy/statestore"
+	"github.com/understudy-streams/understudy/task"
+)
+
+// Event is what an Engine is told.
+type Event interface{ engineEvent() }
+
+type (
+	// Start begins: topics are ensured, the group is joined.
+	Start struct{}
+	// Close ends: tasks are released and committed, the group is left. Within is the time for all of that; zero means the default.
+	Close struct{ Within time.Duration }
+	// Tick lets time pass.
+	Tick struct{}
+	// TopicsReady answers EnsureTopics. A permanent Err ends the application, a temporary one is tried again.
+	TopicsReady struct {
+		Partitions map[string]int32 // of all source and internal topics
+		Err        error
+		Temporary  bool
+	}
+	// Member passes an answer of the group's coordinator on to the member.
+	Member struct{ Event group.Event }
+	// OffsetsFetched answers FetchOffsets.
+	OffsetsFetched struct {
+		Request uint64
+		Offsets map[task.TopicPartition]CommittedOffset
+		Code    kcode.Code // of the whole request
+		Err     error
+	}
+	// StoresOpened answers OpenStores with the positions of the stores, in the order of the subtopology's.
+	StoresOpened struct {
+		Task      task.ID
+		Epoch     uint64
+		Positions []int64
+		Err       error
+	}
+	// StoresClosed answers CloseStores.
+	StoresClosed struct {
+		Task  task.ID
+		Epoch uint64
+		Err   error
+	}
+	// OffsetsListed answers ListOffsets.
+	OffsetsListed struct {
+		Request  uint64
+		Earliest map[task.TopicPartition]int64
+		End      map[task.TopicPartition]int64 // the high watermark
+		Err      error                         // also of single partitions: all are asked for again
+	}
+	// Restored hands over a batch of a changelog.
+	Restored struct {
+		Source FetchSource
+		Batch  *task.Batch
+	}
+	// Applied answers Apply and Wipe.
+	Applied struct {
+		Task  task.ID
+		Epoch uint64
+		Err   error
+	}
+	// EffectsDone says how far the sender has a task's effects acknowledged.
+	EffectsDone struct{ Acked EffectsAcked }
+	// TaskSealed hands over a commit of a task.
+	TaskSealed struct{ Sealed *task.Sealed }
+	// TaskReleased, TaskClosed and TaskFailed say what a task's owner answered.
+	TaskReleased struct {
+		Task  task.ID
+		Epoch uint64
+	}
+	TaskClosed struct {
+		Task  task.ID
+		Epoch uint64
+	}
+	TaskFailed struct {
+		Task  task.ID
+		Epoch uint64
+		Err   error
+	}
+	// TaskStuck says that a single user call of the task has run longer than the watchdog allows.
+	TaskStuck struct {
+		Task  task.ID
+		Epoch uint64
+		Err   error
+	}
+	// OffsetsCommitted answers CommitOffsets.
+	OffsetsCommitted struct {
+		Request uint64
+		Codes   map[task.TopicPartition]kcode.Code
+		Code    kcode.Code // of the whole request
+		Err     error
+	}
+	// PartMoved says that a partition has to be fetched from elsewhere.
+	PartMoved struct{ Lost PartLost }
+	// PartStopped says that a partition cannot be read on without a decision.
+	PartStopped struct{ Failed PartFailed }
+	// MetadataKnown answers RefreshMetadata.
+	MetadataKnown struct {
+		Leaders map[task.TopicPartition]Leader
+		Counts  map[string]int32 // partitions of each topic that exists
+		Err     error
+	}
+)
+
+// CommittedOffset is what the group has committed for a partition; Offset -1 means nothing.
+type CommittedOffset struct {
+	Offset   int64
+	Metadata string
+	Code     kcode.Code
+}
+
+// Leader is who leads a partition, in which epoch. Broker -1: nobody at the moment.
+type Leader struct {
+	Broker int32
+	Epoch  int32
+}
+
+func (Start) engineEvent()            {}
+func (Close) engineEvent()            {}
+func (Tick) engineEvent()             {}
+func (TopicsReady) engineEvent()      {}
+func (Member) engineEvent()           {}
+func (OffsetsFetched) engineEvent()   {}
+func (StoresOpened) engineEvent()     {}
+func (StoresClosed) engineEvent()     {}
+func (OffsetsListed) engineEvent()    {}
+func (Restored) engineEvent()         {}
+func (Applied) engineEvent()          {}
+func (EffectsDone) engineEvent()      {}
+func (TaskSealed) engineEvent()       {}
+func (TaskReleased) engineEvent()     {}
+func (TaskClosed) engineEvent()       {}
+func (TaskFailed) engineEvent()       {}
+func (TaskStuck) engineEvent()        {}
+func (OffsetsCommitted) engineEvent() {}
+func (PartMoved) engineEvent()        {}
+func (PartStopped) engineEvent()      {}
+func (MetadataKnown) engineEvent()    {}
+
+// Action is what an Engine wants done.
+type Action interface{ engineAction() }
+
+type (
+	// EnsureTopics checks the source topics and makes or validates the internal ones.
+	EnsureTopics struct{}
+	// MemberAction carries out an action of the group's member: a request, a disconnect, a wake-up.
+	MemberAction struct{ Action group.Action }
+	// FetchOffsets asks the group's coordinator for committed offsets, stable ones only (KIP-447's RequireStable).
+	FetchOffsets struct {
+		Request uint64
+		Parts   []task.TopicPartition
+	}
+	// OpenStores opens the stores of a task; CloseStores closes them.
+	OpenStores struct {
+		Task   task.ID
+		Epoch  uint64
+		Stores []statestore.Spec
+	}
+	CloseStores struct {
+		Task  task.ID
+		Epoch uint64
+	}
+	// ListOffsets asks for the log start and the high watermark.
+	ListOffsets struct {
+		Request uint64
+		Parts   []task.TopicPartition
+	}
+	// Fetch changes what is fetched from a broker.
+	Fetch struct {
+		Purpose Purpose
+		Broker  int32
+		Event   PlannerEvent // FetchAdd, FetchRemove or FetchConsumed
+	}
+	// StartTask makes the task's owner and runs it.
+	StartTask struct {
+		Task       task.ID
+		Epoch      uint64
+		Positions  []int64 // next offset per input
+		StreamTime int64
+	}
+	// ToTask passes an event on to a task's owner.
+	ToTask struct {
+		Task  task.ID
+		Epoch uint64
+		Event task.Event
+	}
+	// Apply writes a batch to a task's stores; Bulk takes the path of sorted tables.
+	Apply struct {
+		Task  task.ID
+		Epoch uint64
+		Batch *statestore.Batch
+		Bulk  bool
+	}
+	// Wipe empties one store of a task before it is restored from the beginning.
+	Wipe struct {
+		Task  task.ID
+		Epoch uint64
+		Store int
+	}
+	// CommitOffsets commits input offsets under the applied generation.
+	CommitOffsets struct {
+		Request    uint64
+		MemberID   string
+		Generation int32
+		Offsets    []task.InputOffset
+	}
+	// PurgeRecords deletes the records of repartition topics below these offsets (DeleteRecords).
+	PurgeRecords struct {
+		Before map[task.TopicPartition]int64
+	}
+	// RefreshMetadata asks for leaders and partition counts of these topics.
+	RefreshMetadata struct{ Topics []string }
+	// ToSender passes an event on to the sender.
+	ToSender struct{ Event SenderEvent }
+	// Wake asks for a Tick at this time.
+	Wake struct{ At time.Time }
+	// Note reports something for the log, the listener and the trace.
+	Note struct{ Note Notice }
+	// Done ends the application, with the error that ended it or nil.
+	Done struct{ Err error }
+)
+
+func (EnsureTopics) engineAction()    {}
+func (MemberAction) engineAction()    {}
+func (FetchOffsets) engineAction()    {}
+func (OpenStores) engineAction()      {}
+func (CloseStores) engineAction()     {}
+func (ListOffsets) engineAction()     {}
+func (Fetch) engineAction()           {}
+func (StartTask) engineAction()       {}
+func (ToTask) engineAction()          {}
+func (Apply) engineAction()           {}
+func (Wipe) engineAction()            {}
+func (CommitOffsets) engineAction()   {}
+func (PurgeRecords) engineAction()    {}
+func (RefreshMetadata) engineAction() {}
+func (ToSender) engineAction()        {}
+func (Wake) engineAction()            {}
+func (Note) engineAction()            {}
+func (Done) engineAction()            {}
+
+// Purpose says what a fetch is for. Each purpose has connections of its own, so that a restore never delays the main path.
+type Purpose uint8
+
+const (
+	Input   Purpose = iota // records for a running task
+	Restore                // a changelog, to rebuild a store
+)
+
+func (p Purpose) String() string {
+	if p == Restore {
+		return "restore"
+	}
+	return "input"
+}
+
+// NoticeKind says what a Notice is about.
+type NoticeKind string
+
+// The kinds of Notice.
+const (
+	NoticeState          NoticeKind = "state"           // the application's state changed: State
+	NoticeRetry          NoticeKind = "retry"           // something failed that is tried again: What, Err
+	NoticeAssigned       NoticeKind = "assigned"        // a rebalance ended: Tasks run here, Generation, Text
+	NoticeLost           NoticeKind = "lost"            // the membership or its lease ended: Text
+	NoticeTask           NoticeKind = "task"            // a task changed its state: Task, Text
+	NoticeRestoreBegin   NoticeKind = "restore-begin"   // Task, Part, Position, End
+	NoticeRestore        NoticeKind = "restore"         // progress: Task, Part, Start, Position, End, Records
+	NoticeRestoreEnd     NoticeKind = "restore-end"     // Task, Part, Records, Took
+	NoticeWiped          NoticeKind = "wiped"           // a store did not fit its changelog and is rebuilt: Task, Part, Position, Text
+	NoticeReset          NoticeKind = "reset"           // an input offset was out of range and the policy moved it: Part, Position, End
+	NoticeForeignWriter  NoticeKind = "foreign-writer"  // somebody else wrote to our changelog: Task, Part, Position, End
+	NoticeCommitRefused  NoticeKind = "commit-refused"  // a commit was refused and is tried again: Part, Err
+	NoticeReleaseOverdue NoticeKind = "release-overdue" // a task missed the budget of a release and stays claimed: Task
+	NoticeStuck          NoticeKind = "stuck"           // a user call outlasted the watchdog: Task, Err
+)
+
+// Notice is something worth reporting. Only the fields that its kind names are set.
+type Notice struct {
+	Kind       NoticeKind
+	State      State
+	Task       task.ID
+	Part       task.TopicPartition
+	Tasks      []task.ID
+	Generation int32
+	What       string
+	Text       string
+	Start      int64
+	Position   int64
+	End        int64
+	Records    int64
+	Took       time.Duration
+	Err        error
+}

@@ -1,0 +1,219 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/understudy-streams/understudy/task"
+)
+
+// life is one life of a task in this process: from its assignment to its end, under one epoch.
+type life struct {
+	id     task.ID
+	epoch  uint64
+	spec   *task.Spec
+	state  lifeState
+	since  time.Time
+	stuck  bool
+	again  bool      // assigned again while closing: open it anew afterwards
+	leave  bool      // an assignment does not have it any more: it is closed when it is drained
+	owned  bool      // an owner has been started
+	opened bool      // stores are open, or being opened
+	ops    []storeOp // Apply and Wipe that are on the way; they are answered in their order
+	shut   bool      // CloseStores was asked for
+
+	open    *openState
+	restore []*restorePart
+	ends    []int64 // per store: the changelog offset that our next own record gets, where nobody else writes
+	gap     []bool  // per store: somebody else wrote; the position stays at the last contiguous offset
+	sealed  *sealedCommit
+	acked   uint64
+	done    []int64 // per input: committed
+}
+
+// storeOp is a write to a task's stores: of a restore, or of a commit where part is nil.
+type storeOp struct {
+	part *restorePart
+	wipe bool
+}
+
+func (l *life) inputs() []task.TopicPartition {
+	tps := make([]task.TopicPartition, len(l.spec.Inputs))
+	for i, in := range l.spec.Inputs {
+		tps[i] = task.TopicPartition{Topic: in.Topic, Partition: l.id.Partition}
+	}
+	return tps
+}
+
+func (l *life) input(i int) FetchSource {
+	return FetchSource{TopicPartition: task.TopicPartition{Topic: l.spec.Inputs[i].Topic, Partition: l.id.Partition}, Task: l.id, Epoch: l.epoch, Index: i}
+}
+
+func (l *life) changelog(store int) task.TopicPartition {
+	return task.TopicPartition{Topic: l.spec.Stores[store].Changelog, Partition: l.id.Partition}
+}
+
+// alive returns the life of a task if it is still in this epoch.
+func (e *Engine) alive(id task.ID, epoch uint64) *life {
+	if l := e.lives[id]; l != nil && l.epoch == epoch {
+		return l
+	}
+	return nil
+}
+
+func (e *Engine) setLife(l *life, s lifeState) {
+	if l.state == s {
+		return
+	}
+	l.state, l.since = s, e.now
+	e.note(Notice{Kind: NoticeTask, Task: l.id, Text: s.String()})
+}
+
+// open begins a new life of a task.
+func (e *Engine) open(id task.ID) {
+	spec := e.specs[id.Subtopology]
+	if spec == nil {
+		e.fail(fmt.Errorf("the group assigned task %s, whose subtopology this program does not have: all members must run the same topology", id))
+		return
+	}
+	e.epochs++
+	l := &life{id: id, epoch: e.epochs, spec: spec, since: e.now, done: make([]int64, len(spec.Inputs))}
+	for i := range l.done {
+		l.done[i] = -1
+	}
+	e.lives[id] = l
+	at, _ := slices.BinarySearchFunc(e.order, id, func(l *life, id task.ID) int { return l.id.Compare(id) })
+	e.order = slices.Insert(e.order, at, l)
+	e.note(Notice{Kind: NoticeTask, Task: id, Text: lifeOpening.String()})
+	e.beginOpen(l)
+}
+
+// release asks a running task to take nothing more and to commit what it has done.
+func (e *Engine) release(l *life) {
+	e.setLife(l, lifeReleasing)
+	e.do(ToTask{Task: l.id, Epoch: l.epoch, Event: task.Release{}})
+}
+
+func (e *Engine) resume(l *life) {
+	e.setLife(l, lifeRunning)
+	e.do(ToTask{Task: l.id, Epoch: l.epoch, Event: task.Resume{}})
+}
+
+func (e *Engine) taskReleased(id task.ID, epoch uint64) {
+	l := e.alive(id, epoch)
+	if l == nil || l.state != lifeReleasing {
+		return
+	}
+	e.setLife(l, lifeReleased)
+	switch {
+	case e.state == Closing || e.prepare != nil:
+		// whoever asked for it looks at it next
+	case l.leave:
+		e.closeLife(l)
+	default:
+		e.step(groupRejoin("task " + id.String() + " is drained"))
+	}
+}
+
+// closeLife ends a life without another commit. It is gone when its owner and its stores are closed.
+func (e *Engine) closeLife(l *life) {
+	if l.state == lifeClosing {
+		return
+	}
+	e.setLife(l, lifeClosing)
+	e.dropRoutes(l)
+	l.sealed, l.restore, l.open = nil, nil, nil
+	e.do(ToSender{Event: ForgetTask{Task: l.id, Epoch: l.epoch}})
+	if l.owned {
+		e.do(ToTask{Task: l.id, Epoch: l.epoch, Event: task.Close{}})
+		return
+	}
+	e.closeStores(l)
+}
+
+// loseLife ends a life whose task is not ours any more: nothing of it may be committed, its generations are dropped.
+func (e *Engine) loseLife(l *life) {
+	if l.owned && l.state != lifeClosing {
+		e.do(ToTask{Task: l.id, Epoch: l.epoch, Event: task.Lost{}})
+	}
+	e.closeLife(l)
+}
+
+func (e *Engine) taskClosed(id task.ID, epoch uint64) {
+	l := e.alive(id, epoch)
+	if l == nil {
+		return
+	}
+	l.owned = false
+	if l.state != lifeClosing {
+		e.closeLife(l)
+		return
+	}
+	e.closeStores(l)
+}
+
+// closeStores closes the stores once nothing is on the way to them.
+func (e *Engine) closeStores(l *life) {
+	if l.shut || l.owned || len(l.ops) > 0 {
+		return
+	}
+	if !l.opened {
+		e.gone(l)
+		return
+	}
+	l.shut = true
+	e.do(CloseStores{Task: l.id, Epoch: l.epoch})
+}
+
+func (e *Engine) storesClosed(ev StoresClosed) {
+	l := e.alive(ev.Task, ev.Epoch)
+	if l == nil {
+		return
+	}
+	if ev.Err != nil {
+		e.fail(&StoreError{Task: l.id, Op: "close", Err: ev.Err})
+	}
+	e.gone(l)
+}
+
+func (e *Engine) gone(l *life) {
+	delete(e.lives, l.id)
+	e.order = slices.DeleteFunc(e.order, func(o *life) bool { return o == l })
+	e.note(Notice{Kind: NoticeTask, Task: l.id, Text: "closed"})
+	if l.again && e.state != Closing {
+		e.open(l.id)
+	}
+}
+
+func (e *Engine) taskFailed(ev TaskFailed) {
+	if l := e.alive(ev.Task, ev.Epoch); l != nil && l.state != lifeClosing {
+		e.fail(ev.Err)
+	}
+}
+
+// taskStuck disowns a task whose user call does not return: it is given to somebody else, and its keys stay reserved here until the call
+// comes back.
+func (e *Engine) taskStuck(ev TaskStuck) {
+	l := e.alive(ev.Task, ev.Epoch)
+	if l == nil || l.stuck {
+		return
+	}
+	l.stuck = true
+	e.stuck++
+	e.note(Notice{Kind: NoticeStuck, Task: l.id, Err: ev.Err})
+	e.loseLife(l)
+	if e.stuck > e.cfg.MaxStuck {
+		var ids []task.ID
+		for _, o := range e.order {
+			if o.stuck {
+				ids = append(ids, o.id)
+			}
+		}
+		e.fail(&StuckError{Tasks: ids, Err: ev.Err})
+		return
+	}
+	if e.prepare == nil && e.assigned {
+		e.step(groupRejoin("task " + l.id.String() + " is stuck"))
+	}
+}

@@ -1,0 +1,166 @@
+package engine
+
+import (
+	"slices"
+	"time"
+
+	"github.com/understudy-streams/understudy/internal/group"
+	"github.com/understudy-streams/understudy/task"
+)
+
+// prepare is a release under way: the join waits for it, at most for the budget.
+type prepare struct {
+	join  uint64
+	until time.Time
+	ids   []task.ID // to be released
+}
+
+func groupRejoin(reason string) group.Event { return group.Rejoin{Reason: reason} }
+
+// step tells the member something and deals with what it decides; requests go to the shell.
+func (e *Engine) step(ev group.Event) {
+	for _, a := range slices.Clone(e.member.Step(e.now, ev)) {
+		switch a := a.(type) {
+		case group.Prepare:
+			e.beginPrepare(a)
+		case group.Assigned:
+			e.assign(a)
+		case group.Lost:
+			e.lose(a)
+		case group.Fatal:
+			e.left = true // there is nothing to leave
+			e.fail(a.Err)
+		case group.Left:
+			e.finish()
+		case group.Wake:
+			e.wakeAt(a.At)
+		default:
+			e.do(MemberAction{Action: a})
+		}
+	}
+}
+
+// beginPrepare releases what is to be handed over before the join is sent.
+func (e *Engine) beginPrepare(p group.Prepare) {
+	e.prepare = &prepare{join: p.Join, until: e.now.Add(e.cfg.Release)}
+	for _, id := range p.Release {
+		l := e.lives[id]
+		if l == nil || l.stuck {
+			continue
+		}
+		switch l.state {
+		case lifeRunning:
+			e.prepare.ids = append(e.prepare.ids, id)
+			e.release(l)
+		case lifeReleasing:
+			e.prepare.ids = append(e.prepare.ids, id)
+		}
+	}
+	if len(e.prepare.ids) > 0 {
+		e.wakeAt(e.prepare.until)
+	}
+}
+
+// settlePrepare answers the member when everything is released, or when the budget is used up, or when lost tasks are gone.
+func (e *Engine) settlePrepare() {
+	p := e.prepare
+	if p == nil {
+		return
+	}
+	waiting, closing := false, false
+	for _, l := range e.order {
+		waiting = waiting || l.state == lifeReleasing && slices.Contains(p.ids, l.id)
+		closing = closing || l.state == lifeClosing && !l.stuck && !e.assigned
+	}
+	if closing || waiting && e.now.Before(p.until) {
+		return
+	}
+	e.prepare = nil
+	ev := group.Prepared{Join: p.join}
+	for _, l := range e.order {
+		switch {
+		case l.stuck:
+			ev.Unfit = append(ev.Unfit, l.id)
+		case l.state == lifeReleased:
+			ev.Released = append(ev.Released, l.id)
+		case l.state == lifeReleasing:
+			if slices.Contains(p.ids, l.id) {
+				e.note(Notice{Kind: NoticeReleaseOverdue, Task: l.id})
+			}
+			ev.Claims = append(ev.Claims, l.id)
+		case l.state != lifeClosing:
+			ev.Claims = append(ev.Claims, l.id)
+		}
+	}
+	e.step(ev)
+}
+
+// assign brings the tasks of this process in line with an assignment.
+func (e *Engine) assign(a group.Assigned) {
+	e.assigned, e.prepare = true, nil
+	if e.state == Closing {
+		return // everything is being released already
+	}
+	e.note(Notice{Kind: NoticeAssigned, Tasks: slices.Clone(a.Tasks), Generation: a.Generation, Text: a.Reason})
+	if e.refreshAt.IsZero() {
+		e.refreshAt, e.purge.at = e.now.Add(e.cfg.RefreshEvery), e.now.Add(e.cfg.PurgeEvery)
+		e.wakeAt(minTime(e.refreshAt, e.purge.at))
+	}
+	for _, l := range slices.Clone(e.order) {
+		if !slices.Contains(a.Tasks, l.id) {
+			e.takeAway(l)
+		}
+	}
+	for _, id := range a.Tasks {
+		e.give(id)
+	}
+}
+
+// takeAway ends a task that an assignment does not have any more. One that still runs is drained and committed first: nobody else has it
+// before this member has joined again without it.
+func (e *Engine) takeAway(l *life) {
+	l.again = false
+	switch l.state {
+	case lifeRunning:
+		l.leave = true
+		e.release(l)
+	case lifeReleasing:
+		l.leave = true
+	case lifeReleased, lifeOpening, lifeRestoring:
+		e.closeLife(l)
+	}
+}
+
+func (e *Engine) give(id task.ID) {
+	l := e.lives[id]
+	if l == nil {
+		e.open(id)
+		return
+	}
+	switch l.state {
+	case lifeReleased, lifeReleasing:
+		l.leave = false
+		e.resume(l)
+	case lifeClosing:
+		l.again = !l.stuck
+	}
+}
+
+// lose ends everything at once: the membership is over, somebody else may run the tasks already.
+func (e *Engine) lose(a group.Lost) {
+	e.assigned, e.prepare = false, nil
+	e.note(Notice{Kind: NoticeLost, Text: a.Reason})
+	e.do(ToSender{Event: DropAll{}})
+	e.committer.drop()
+	for _, l := range slices.Clone(e.order) {
+		l.again = false
+		e.loseLife(l)
+	}
+}
+
+func minTime(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}

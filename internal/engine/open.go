@@ -1,0 +1,256 @@
+package engine
+
+import (
+	"slices"
+	"time"
+
+	"github.com/understudy-streams/understudy/internal/kcode"
+	"github.com/understudy-streams/understudy/statestore"
+	"github.com/understudy-streams/understudy/task"
+)
+
+// openState is what a task that is being opened still waits for.
+type openState struct {
+	stores    bool    // opened
+	positions []int64 // per store
+	offsets   []int64 // per input: committed, -1 unknown as yet, noOffset where nothing is committed
+	start     []int64 // per input: where to begin
+	time      int64   // stream time of the last commit
+	listed    bool
+}
+
+const (
+	offsetPending = int64(-1)
+	offsetNone    = int64(-2)
+)
+
+// opening gathers the requests of all tasks that are being opened, so that there is one for all of them.
+type opening struct {
+	fetch   uint64 // the OffsetFetch on the way
+	list    uint64 // the ListOffsets on the way
+	tries   int
+	retryAt time.Time
+}
+
+func (e *Engine) beginOpen(l *life) {
+	o := &openState{time: -1}
+	for range l.spec.Inputs {
+		o.offsets, o.start = append(o.offsets, offsetPending), append(o.start, offsetPending)
+	}
+	l.open = o
+	if len(l.spec.Stores) == 0 {
+		o.stores = true
+		return
+	}
+	l.opened = true
+	specs := make([]statestore.Spec, len(l.spec.Stores))
+	for i, s := range l.spec.Stores {
+		specs[i] = s.Spec
+	}
+	e.do(OpenStores{Task: l.id, Epoch: l.epoch, Stores: specs})
+}
+
+func (e *Engine) storesOpened(ev StoresOpened) {
+	l := e.alive(ev.Task, ev.Epoch)
+	if l == nil {
+		return
+	}
+	if ev.Err != nil {
+		l.opened = false
+		e.fail(&StoreError{Task: l.id, Op: "open", Err: ev.Err})
+		if l.state == lifeClosing {
+			e.gone(l)
+		}
+		return
+	}
+	if l.state == lifeClosing {
+		l.shut = false
+		e.closeStores(l)
+		return
+	}
+	l.open.stores, l.open.positions = true, ev.Positions
+}
+
+// flushOpens asks for what the opening tasks lack, and starts or restores those that lack nothing.
+func (e *Engine) flushOpens() {
+	if e.state != Rebalancing && e.state != Running {
+		return
+	}
+	var fetch, list []task.TopicPartition
+	for _, l := range slices.Clone(e.order) {
+		if l.state != lifeOpening {
+			continue
+		}
+		fetch = append(fetch, l.unfetched()...)
+		if l.open.stores && len(l.unfetched()) == 0 {
+			if need := l.unlisted(); len(need) > 0 {
+				list = append(list, need...)
+			} else {
+				e.beginRestore(l)
+			}
+		}
+	}
+	if len(fetch)+len(list) > 0 && e.now.Before(e.opens.retryAt) {
+		e.wakeAt(e.opens.retryAt)
+		return
+	}
+	if len(fetch) > 0 && e.opens.fetch == 0 {
+		e.opens.fetch = e.request()
+		e.do(FetchOffsets{Request: e.opens.fetch, Parts: fetch})
+	}
+	if len(list) > 0 && e.opens.list == 0 {
+		e.opens.list = e.request()
+		e.do(ListOffsets{Request: e.opens.list, Parts: list})
+	}
+}
+
+func (l *life) unfetched() []task.TopicPartition {
+	var tps []task.TopicPartition
+	for i, tp := range l.inputs() {
+		if l.open.offsets[i] == offsetPending {
+			tps = append(tps, tp)
+		}
+	}
+	return tps
+}
+
+// unlisted are the partitions whose bounds are needed: all changelogs, and inputs without a committed offset.
+func (l *life) unlisted() []task.TopicPartition {
+	if l.open.listed {
+		return nil
+	}
+	var tps []task.TopicPartition
+	for i, tp := range l.inputs() {
+		if l.open.offsets[i] == offsetNone {
+			tps = append(tps, tp)
+		}
+	}
+	for i := range l.spec.Stores {
+		if l.spec.Stores[i].Changelog != "" {
+			tps = append(tps, l.changelog(i))
+		}
+	}
+	return tps
+}
+
+func (e *Engine) retryOpens(what string, err error) {
+	e.note(Notice{Kind: NoticeRetry, What: what, Err: err})
+	e.opens.retryAt = e.now.Add(e.backoff(e.opens.tries))
+	e.opens.tries++
+	e.wakeAt(e.opens.retryAt)
+}
+
+func (e *Engine) offsetsFetched(ev OffsetsFetched) {
+	if ev.Request != e.opens.fetch {
+		return
+	}
+	e.opens.fetch = 0
+	if ev.Err != nil || ev.Code != kcode.None {
+		if ev.Code == kcode.GroupAuthorizationFailed {
+			e.fail(ev.Code)
+			return
+		}
+		e.retryOpens("committed offsets", firstErr(ev.Err, ev.Code))
+		return
+	}
+	e.opens.tries = 0
+	var bad error
+	for _, l := range e.order {
+		if l.state != lifeOpening {
+			continue
+		}
+		for i, tp := range l.inputs() {
+			c, ok := ev.Offsets[tp]
+			if !ok || l.open.offsets[i] != offsetPending {
+				continue
+			}
+			if c.Code != kcode.None {
+				bad = c.Code
+				continue
+			}
+			l.committedIs(i, c)
+		}
+	}
+	if bad != nil {
+		e.retryOpens("committed offsets", bad)
+	}
+}
+
+func (l *life) committedIs(input int, c CommittedOffset) {
+	if c.Offset < 0 {
+		l.open.offsets[input] = offsetNone
+		return
+	}
+	l.open.offsets[input], l.open.start[input] = c.Offset, c.Offset
+	if ms, ok := task.DecodeStreamTime(c.Metadata); ok {
+		l.open.time = max(l.open.time, ms)
+	}
+}
+
+func firstErr(err error, c kcode.Code) error {
+	if err != nil {
+		return err
+	}
+	return c.Err()
+}
+
+func (e *Engine) offsetsListed(ev OffsetsListed) {
+	if e.routes.listed(e, ev) {
+		return
+	}
+	if ev.Request != e.opens.list {
+		return
+	}
+	e.opens.list = 0
+	if ev.Err != nil {
+		e.retryOpens("log bounds", ev.Err)
+		return
+	}
+	e.opens.tries = 0
+	for _, l := range slices.Clone(e.order) {
+		if l.state == lifeOpening && l.open.stores && len(l.unfetched()) == 0 && covers(ev, l.unlisted()) {
+			e.bounds(l, ev)
+		}
+	}
+}
+
+func covers(ev OffsetsListed, tps []task.TopicPartition) bool {
+	for _, tp := range tps {
+		_, a := ev.Earliest[tp]
+		_, b := ev.End[tp]
+		if !a || !b {
+			return false
+		}
+	}
+	return true
+}
+
+// bounds takes the log bounds in: where inputs without an offset begin, and how much of each changelog there is to restore.
+func (e *Engine) bounds(l *life, ev OffsetsListed) {
+	for i, tp := range l.inputs() {
+		if l.open.offsets[i] != offsetNone {
+			continue
+		}
+		reset := e.cfg.NoOffset(tp.Topic)
+		if l.spec.Inputs[i].Repartition {
+			reset = ResetEarliest
+		}
+		switch reset {
+		case ResetEarliest:
+			l.open.start[i] = ev.Earliest[tp]
+		case ResetLatest:
+			l.open.start[i] = ev.End[tp]
+		default:
+			e.fail(&OffsetOutOfRangeError{Part: tp, Offset: -1, Earliest: ev.Earliest[tp], End: ev.End[tp]})
+			return
+		}
+	}
+	for i := range l.spec.Stores {
+		if l.spec.Stores[i].Changelog == "" {
+			continue
+		}
+		tp := l.changelog(i)
+		l.restore = append(l.restore, &restorePart{store: i, tp: tp, pos: l.open.positions[i], first: ev.Earliest[tp], end: ev.End[tp]})
+	}
+	l.open.listed = true
+}

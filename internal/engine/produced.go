@@ -1,0 +1,210 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/understudy-streams/understudy/internal/kcode"
+	"github.com/understudy-streams/understudy/task"
+)
+
+// ProduceError says that a broker refused records for good.
+type ProduceError struct {
+	To      task.TopicPartition
+	Code    kcode.Code
+	Message string
+	Records int // in the refused batch
+	Bytes   int
+}
+
+func (e *ProduceError) Error() string {
+	s := fmt.Sprintf("produce %d records (%d bytes) to %s: %v", e.Records, e.Bytes, e.To, e.Code)
+	if e.Message != "" {
+		s += ": " + e.Message
+	}
+	switch e.Code {
+	case kcode.MessageTooLarge, kcode.RecordListTooLarge:
+		s += "; raise max.message.bytes of the topic, or write smaller records"
+	case kcode.UnknownTopicOrPartition:
+		s += "; create the topic: sink topics are never created for you"
+	case kcode.InvalidTimestamp:
+		s += "; raise message.timestamp.after.max.ms of the topic, or correct the timestamps"
+	case kcode.TopicAuthorizationFailed:
+		s += "; the application's principal needs WRITE on the topic"
+	}
+	return s
+}
+
+func (e *ProduceError) Unwrap() error { return e.Code }
+
+func (s *Sender) produced(ev Produced) {
+	req := s.requests[ev.Request]
+	if req == nil {
+		return // dropped meanwhile
+	}
+	delete(s.requests, ev.Request)
+	s.inFlight[req.broker]--
+	for _, l := range req.lanes {
+		part := ProducedPart{TopicPartition: l.to, Code: kcode.NetworkException}
+		if ev.Err == nil {
+			if i := slices.IndexFunc(ev.Parts, func(p ProducedPart) bool { return p.TopicPartition == l.to }); i >= 0 {
+				part = ev.Parts[i]
+			}
+		}
+		l.sent.onWay = false
+		s.answered(l, part)
+	}
+}
+
+// answered decides what an answer means for the batch on the way of a lane.
+func (s *Sender) answered(l *lane, p ProducedPart) {
+	switch p.Code {
+	case kcode.None, kcode.DuplicateSequence:
+		s.acked(l, p.BaseOffset)
+	case kcode.MessageTooLarge, kcode.RecordListTooLarge:
+		s.tooLarge(l, p)
+	case kcode.OutOfOrderSequence, kcode.UnknownProducerID, kcode.InvalidProducerEpoch, kcode.ProducerFenced:
+		s.newProducerID()
+		s.retry(l)
+	case kcode.UnknownTopicOrPartition:
+		if l.missing.IsZero() {
+			l.missing = s.now
+		}
+		if s.now.Sub(l.missing) >= s.cfg.UnknownFor {
+			s.refused(l, p)
+			return
+		}
+		l.leader = unknownLeader
+		s.retry(l)
+	case kcode.NotLeaderOrFollower, kcode.LeaderNotAvailable, kcode.FencedLeaderEpoch, kcode.UnknownLeaderEpoch,
+		kcode.NetworkException, kcode.KafkaStorageError, kcode.BrokerNotAvailable, kcode.ReplicaNotAvailable:
+		l.leader = unknownLeader
+		s.retry(l)
+	case kcode.RequestTimedOut, kcode.NotEnoughReplicas, kcode.NotEnoughReplicasAppended, kcode.CoordinatorNotAvailable,
+		kcode.CoordinatorLoadInProgress, kcode.ConcurrentTransactions:
+		s.retry(l)
+	default:
+		s.refused(l, p)
+	}
+}
+
+func (s *Sender) retry(l *lane) {
+	wait := s.cfg.Backoff << min(l.tries, 5)
+	l.tries++
+	l.retryAt = s.now.Add(min(wait, time.Second))
+}
+
+func (s *Sender) acked(l *lane, base int64) {
+	b := l.sent
+	at := base
+	for i := range b.pieces {
+		p := &b.pieces[i]
+		n := len(p.group.Records)
+		if !p.owner.gone {
+			p.owner.offsets = append(p.owner.offsets, GroupOffset{TopicPartition: l.to, Base: at, Count: n})
+			p.owner.ack(p.seq, 1)
+			s.answer(p.owner)
+		}
+		at += int64(n)
+	}
+	l.done(s.pid)
+}
+
+// answer tells an owner how far its effects are acknowledged, if that is further than it knows.
+func (s *Sender) answer(o *owner) {
+	if o.gone || o.acked == o.told {
+		return
+	}
+	o.told = o.acked
+	s.do(EffectsAcked{Task: o.key.task, Epoch: o.key.epoch, Seq: o.acked, Offsets: o.offsets})
+	o.offsets = nil
+}
+
+// tooLarge sends the batch again in smaller ones; its sequence is free. A single record that is too large is refused.
+func (s *Sender) tooLarge(l *lane, p ProducedPart) {
+	b := l.sent
+	if b.records <= 1 {
+		s.refused(l, p)
+		return
+	}
+	half := max(b.bytes/2, 1)
+	l.requeue()
+	next := l.take(half)
+	if next.records >= b.records { // nothing was cut off: cannot be, as there are two records
+		s.refused(l, p)
+	}
+}
+
+// refused gives the owners of the batch up: what the broker will never take cannot be retried.
+func (s *Sender) refused(l *lane, p ProducedPart) {
+	b := l.sent
+	for i := range b.pieces {
+		if o := b.pieces[i].owner; !o.gone && !o.failed {
+			o.failed = true
+			s.do(ProduceFailed{Task: o.key.task, Epoch: o.key.epoch, Err: &ProduceError{
+				To: l.to, Code: p.Code, Message: p.Message, Records: b.records, Bytes: b.bytes,
+			}})
+		}
+	}
+	// The sequence is free, but nothing more may follow in order from these owners.
+	l.spare, l.sent = nil, nil
+	for i := range b.pieces {
+		o := b.pieces[i].owner
+		if !o.gone {
+			s.forget(o.key)
+		}
+	}
+	l.tries, l.retryAt, l.missing = 0, time.Time{}, time.Time{}
+}
+
+func (s *Sender) leaders(ev LeadersKnown) {
+	s.asked = false
+	s.refreshAt = s.now.Add(s.cfg.Backoff * 2)
+	if ev.Err != nil {
+		return
+	}
+	for _, l := range s.order {
+		if broker, ok := ev.Leaders[l.to]; ok {
+			l.leader = broker
+			continue
+		}
+		if l.leader == unknownLeader {
+			s.stillMissing(l)
+		}
+	}
+}
+
+// stillMissing counts the time during which nobody knows the partition.
+func (s *Sender) stillMissing(l *lane) {
+	if l.missing.IsZero() {
+		l.missing = s.now
+	}
+	if s.now.Sub(l.missing) < s.cfg.UnknownFor {
+		return
+	}
+	if l.sent == nil {
+		l.take(s.cfg.MaxBatch)
+	}
+	s.refused(l, ProducedPart{TopicPartition: l.to, Code: kcode.UnknownTopicOrPartition})
+}
+
+// ask asks for the leaders that are missing.
+func (s *Sender) ask() {
+	var topics []string
+	for _, l := range s.order {
+		if l.leader == unknownLeader && !slices.Contains(topics, l.to.Topic) {
+			topics = append(topics, l.to.Topic)
+		}
+	}
+	if len(topics) == 0 || s.asked {
+		return
+	}
+	if s.now.Before(s.refreshAt) {
+		s.wakeAt(s.refreshAt)
+		return
+	}
+	s.asked = true
+	slices.Sort(topics)
+	s.do(RefreshLeaders{Topics: topics})
+}

@@ -1,0 +1,201 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/understudy-streams/understudy/statestore"
+	"github.com/understudy-streams/understudy/task"
+)
+
+// restorePart rebuilds one store from its changelog. It ends on position ≥ end, never on the last record seen: compaction and
+// transaction markers leave gaps.
+type restorePart struct {
+	store   int
+	tp      task.TopicPartition
+	first   int64 // the log's start
+	begin   int64 // where this restore began
+	pos     int64 // the stored position, or NoPosition
+	read    int64 // read up to here
+	end     int64 // the high watermark after the assignment
+	wipe    bool  // to be emptied first
+	wiping  bool
+	started time.Time
+	told    time.Time
+	records int64
+
+	changes []statestore.Change
+	bytes   int
+	writing int64 // the position of the write on the way, or -1
+	weight  int   // bytes to give back when it is done
+	done    bool
+}
+
+func (l *life) source(p *restorePart) FetchSource {
+	return FetchSource{TopicPartition: p.tp, Task: l.id, Epoch: l.epoch, Index: p.store}
+}
+
+// beginRestore starts what is missing in each store of a task whose bounds are known; a task that lacks nothing runs at once.
+func (e *Engine) beginRestore(l *life) {
+	e.setLife(l, lifeRestoring)
+	for _, p := range l.restore {
+		p.writing = -1
+		e.fit(l, p)
+		e.beginPart(l, p)
+	}
+	e.settleRestore(l)
+}
+
+// fit decides whether what is on disk belongs to this changelog. A store that is ahead of the log, or behind its start, is emptied: rows
+// may be missing from it or wrong in it, and it would never be known.
+func (e *Engine) fit(l *life, p *restorePart) {
+	why := ""
+	switch {
+	case p.pos == statestore.NoPosition:
+		p.pos = p.first
+		return
+	case p.pos > p.end:
+		why = fmt.Sprintf("the store has read up to offset %d, but the changelog ends at %d: was the topic made anew?", p.pos, p.end)
+	case p.pos < p.first:
+		why = fmt.Sprintf("the store has read up to offset %d, but the changelog begins at %d: deletions may be missing", p.pos, p.first)
+	default:
+		return
+	}
+	e.note(Notice{Kind: NoticeWiped, Task: l.id, Part: p.tp, Position: p.pos, End: p.end, Text: why})
+	p.wipe, p.pos = true, p.first
+}
+
+func (e *Engine) beginPart(l *life, p *restorePart) {
+	p.begin, p.read, p.started, p.told = p.pos, p.pos, e.now, e.now
+	if p.wipe {
+		p.wipe, p.wiping = false, true
+		l.ops = append(l.ops, storeOp{part: p, wipe: true})
+		e.do(Wipe{Task: l.id, Epoch: l.epoch, Store: p.store})
+		return
+	}
+	e.fetchPart(l, p)
+}
+
+func (e *Engine) fetchPart(l *life, p *restorePart) {
+	if p.pos >= p.end {
+		p.done = true
+		return
+	}
+	e.note(Notice{Kind: NoticeRestoreBegin, Task: l.id, Part: p.tp, Position: p.pos, End: p.end})
+	e.addRoute(l.source(p), Restore, p.pos, e.cfg.RestoreBytes*2)
+}
+
+func (e *Engine) restored(ev Restored) {
+	l := e.alive(ev.Source.Task, ev.Source.Epoch)
+	if l == nil || l.state != lifeRestoring {
+		return
+	}
+	p := l.part(ev.Source)
+	if p == nil || p.done {
+		return
+	}
+	for i := range ev.Batch.Records {
+		r := &ev.Batch.Records[i]
+		if r.Offset >= p.end {
+			break // written after the end that we go up to: by nobody, if all is well
+		}
+		if r.Key == nil {
+			continue
+		}
+		p.records++
+		p.changes = append(p.changes, statestore.Change{Key: r.Key, Value: r.Value, Timestamp: r.Timestamp})
+	}
+	p.read = min(ev.Batch.Next, p.end)
+	p.bytes += ev.Batch.Bytes
+	e.writePart(l, p)
+}
+
+func (l *life) part(src FetchSource) *restorePart {
+	for _, p := range l.restore {
+		if p.tp == src.TopicPartition && p.store == src.Index {
+			return p
+		}
+	}
+	return nil
+}
+
+// writePart writes what has been read, in pieces large enough for the bulk path, one at a time for a task.
+func (e *Engine) writePart(l *life, p *restorePart) {
+	if p.writing >= 0 || p.wiping || p.read <= p.pos || p.bytes < e.cfg.RestoreBytes && p.read < p.end {
+		return
+	}
+	p.writing, p.weight = p.read, p.bytes
+	l.ops = append(l.ops, storeOp{part: p})
+	e.do(Apply{Task: l.id, Epoch: l.epoch, Bulk: true, Batch: &statestore.Batch{Stores: []statestore.StoreBatch{
+		{Store: p.store, Changes: p.changes, Position: p.read},
+	}}})
+	p.changes, p.bytes = nil, 0
+}
+
+func (e *Engine) partWiped(l *life, p *restorePart) {
+	p.wiping = false
+	e.fetchPart(l, p)
+	e.settleRestore(l)
+}
+
+func (e *Engine) partApplied(l *life, p *restorePart) {
+	if p.writing < 0 || p.wiping {
+		return // it was begun anew meanwhile: the wipe comes behind this write
+	}
+	p.pos, p.writing = p.writing, -1
+	e.consumed(l.source(p), Restore, p.weight)
+	e.progress(l, p)
+	if p.pos >= p.end {
+		p.done = true
+		e.removeRoute(l.source(p))
+	} else {
+		e.writePart(l, p)
+	}
+	e.settleRestore(l)
+}
+
+func (e *Engine) progress(l *life, p *restorePart) {
+	if p.pos < p.end && e.now.Sub(p.told) < time.Second {
+		return
+	}
+	p.told = e.now
+	n := Notice{Kind: NoticeRestore, Task: l.id, Part: p.tp, Start: p.begin, Position: p.pos, End: p.end, Records: p.records, Took: e.now.Sub(p.started)}
+	if p.pos >= p.end {
+		n.Kind = NoticeRestoreEnd
+	}
+	e.note(n)
+}
+
+// settleRestore runs the task once all its stores are there.
+func (e *Engine) settleRestore(l *life) {
+	if l.state != lifeRestoring || slices.ContainsFunc(l.restore, func(p *restorePart) bool { return !p.done }) {
+		return
+	}
+	l.ends, l.gap = make([]int64, len(l.spec.Stores)), make([]bool, len(l.spec.Stores))
+	for _, p := range l.restore {
+		l.ends[p.store] = p.end
+	}
+	start := StartTask{Task: l.id, Epoch: l.epoch, Positions: slices.Clone(l.open.start), StreamTime: l.open.time}
+	l.restore, l.open, l.owned = nil, nil, true
+	e.setLife(l, lifeRunning)
+	e.do(start)
+	for i, offset := range start.Positions {
+		l.done[i] = offset
+		e.addRoute(l.input(i), Input, offset, e.cfg.QueueBytes)
+	}
+}
+
+// restoreOutOfRange goes on with a restore whose position is not in the log any more. If rows were read before the log was cut, the store
+// is emptied: it may hold keys whose deletion is gone.
+func (e *Engine) restoreOutOfRange(l *life, p *restorePart, first, end int64) {
+	untouched := p.pos == p.begin && p.records == 0 && p.pos == p.first
+	p.first, p.end = first, max(end, first)
+	p.pos, p.writing, p.changes, p.bytes, p.records = first, -1, nil, 0, 0
+	if !untouched {
+		e.note(Notice{Kind: NoticeWiped, Task: l.id, Part: p.tp, Position: p.read, End: end, Text: "the changelog was cut while it was read"})
+		p.wipe = true
+	}
+	e.beginPart(l, p)
+	e.settleRestore(l)
+}

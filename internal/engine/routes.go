@@ -1,0 +1,274 @@
+package engine
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/understudy-streams/understudy/internal/kcode"
+	"github.com/understudy-streams/understudy/task"
+)
+
+// routes knows from which broker each partition is fetched.
+type routes struct {
+	all       map[FetchSource]*route
+	leaders   map[task.TopicPartition]Leader
+	missing   map[string]time.Time // topics that do not exist, and since when
+	asked     bool
+	notBefore time.Time
+	tries     int
+	list      uint64 // the ListOffsets on the way for partitions that are out of range
+}
+
+// route is one partition that is fetched for one consumer.
+type route struct {
+	src     FetchSource
+	purpose Purpose
+	offset  int64
+	bound   int
+	broker  int32 // where it is being fetched, or unknownLeader
+	lost    bool  // out of range: waits for the log's bounds
+	listing bool
+	fresh   bool // fresh metadata is needed before it is fetched again
+}
+
+func (r *routes) init() {
+	r.all, r.leaders, r.missing = map[FetchSource]*route{}, map[task.TopicPartition]Leader{}, map[string]time.Time{}
+}
+
+// sorted returns the routes in a fixed order.
+func (r *routes) sorted() []*route {
+	return slices.SortedFunc(maps.Values(r.all), func(a, b *route) int {
+		if c := a.src.TopicPartition.Compare(b.src.TopicPartition); c != 0 {
+			return c
+		}
+		return int(int64(a.src.Epoch) - int64(b.src.Epoch))
+	})
+}
+
+func (e *Engine) addRoute(src FetchSource, p Purpose, offset int64, bound int) {
+	e.routes.all[src] = &route{src: src, purpose: p, offset: offset, bound: bound, broker: unknownLeader}
+}
+
+func (e *Engine) removeRoute(src FetchSource) {
+	r := e.routes.all[src]
+	if r == nil {
+		return
+	}
+	delete(e.routes.all, src)
+	if r.broker >= 0 {
+		e.do(Fetch{Purpose: r.purpose, Broker: r.broker, Event: FetchRemove{Source: src}})
+	}
+}
+
+func (e *Engine) dropRoutes(l *life) {
+	for _, r := range e.routes.sorted() {
+		if r.src.Task == l.id && r.src.Epoch == l.epoch {
+			e.removeRoute(r.src)
+		}
+	}
+}
+
+// consumed gives room back to whoever fetches the partition.
+func (e *Engine) consumed(src FetchSource, p Purpose, bytes int) {
+	if r := e.routes.all[src]; r != nil && r.broker >= 0 {
+		e.do(Fetch{Purpose: p, Broker: r.broker, Event: FetchConsumed{Source: src, Bytes: bytes}})
+	}
+}
+
+// flushRoutes starts to fetch what has a leader, and asks for metadata where one is missing.
+func (e *Engine) flushRoutes() {
+	rs := &e.routes
+	ask := false
+	for _, r := range rs.sorted() {
+		if r.broker >= 0 || r.lost {
+			continue
+		}
+		if leader, ok := rs.leaders[r.src.TopicPartition]; ok && leader.Broker >= 0 && !r.fresh {
+			r.broker = leader.Broker
+			e.do(Fetch{Purpose: r.purpose, Broker: r.broker, Event: FetchAdd{
+				Source: r.src, Offset: r.offset, LeaderEpoch: leader.Epoch, Bound: r.bound,
+			}})
+			continue
+		}
+		ask = true
+	}
+	e.listLost()
+	if !ask || rs.asked {
+		return
+	}
+	if e.now.Before(rs.notBefore) {
+		e.wakeAt(rs.notBefore)
+		return
+	}
+	e.refresh()
+}
+
+func (e *Engine) refresh() {
+	e.routes.asked = true
+	e.do(RefreshMetadata{Topics: e.topics()})
+}
+
+func (e *Engine) tickRefresh() {
+	if e.now.Before(e.refreshAt) {
+		e.wakeAt(e.refreshAt)
+		return
+	}
+	e.refreshAt = e.now.Add(e.cfg.RefreshEvery)
+	e.wakeAt(e.refreshAt)
+	if !e.routes.asked {
+		e.refresh()
+	}
+}
+
+func (e *Engine) metadataKnown(ev MetadataKnown) {
+	rs := &e.routes
+	rs.asked = false
+	rs.notBefore = e.now.Add(e.backoff(rs.tries))
+	rs.tries = min(rs.tries+1, 5)
+	if ev.Err != nil {
+		e.note(Notice{Kind: NoticeRetry, What: "metadata", Err: ev.Err})
+		return
+	}
+	if ev.Leaders != nil {
+		rs.leaders = ev.Leaders
+	}
+	unrouted := false
+	for _, r := range rs.all {
+		r.fresh = false
+		unrouted = unrouted || r.broker < 0
+	}
+	if !unrouted {
+		rs.tries = 0
+	}
+	e.checkTopics(ev.Counts)
+}
+
+// checkTopics ends the application if a topic stays away, and plans anew if one has grown.
+func (e *Engine) checkTopics(counts map[string]int32) {
+	grown := false
+	for _, topic := range e.topics() {
+		n, ok := counts[topic]
+		if ok && n > 0 {
+			delete(e.routes.missing, topic)
+			grown = grown || n > e.counts[topic]
+			continue
+		}
+		since, known := e.routes.missing[topic]
+		switch {
+		case !known:
+			e.routes.missing[topic] = e.now
+		case e.now.Sub(since) >= e.cfg.MissingFor:
+			e.fail(&MissingTopicError{Topic: topic, For: e.cfg.MissingFor})
+			return
+		}
+	}
+	if len(e.routes.missing) > 0 && e.state != Closing {
+		e.refreshAt = minTime(e.refreshAt, e.now.Add(time.Second))
+		e.wakeAt(e.refreshAt)
+	}
+	if grown && !e.ensuring && (e.state == Running || e.state == Rebalancing) {
+		e.ensure()
+	}
+}
+
+func (e *Engine) partMoved(ev PartLost) {
+	r := e.routes.all[ev.Source]
+	if r == nil {
+		return
+	}
+	r.broker, r.offset, r.fresh = unknownLeader, ev.Offset, true
+}
+
+func (e *Engine) partStopped(ev PartFailed) {
+	r := e.routes.all[ev.Source]
+	if r == nil {
+		return
+	}
+	r.broker, r.offset = unknownLeader, ev.Offset
+	if ev.Code != kcode.OffsetOutOfRange {
+		delete(e.routes.all, ev.Source)
+		e.fail(&FetchError{Part: ev.Source.TopicPartition, Offset: ev.Offset, Code: ev.Code, Err: ev.Err})
+		return
+	}
+	r.lost = true
+}
+
+// listLost asks for the bounds of the partitions whose offset is out of range.
+func (e *Engine) listLost() {
+	rs := &e.routes
+	if rs.list != 0 {
+		return
+	}
+	var tps []task.TopicPartition
+	for _, r := range rs.sorted() {
+		if r.lost {
+			r.listing = true
+			tps = append(tps, r.src.TopicPartition)
+		}
+	}
+	if len(tps) == 0 {
+		return
+	}
+	if e.now.Before(rs.notBefore) {
+		e.wakeAt(rs.notBefore)
+		return
+	}
+	rs.list = e.request()
+	e.do(ListOffsets{Request: rs.list, Parts: slices.Compact(tps)})
+}
+
+// listed takes the bounds in, if they were asked for here.
+func (rs *routes) listed(e *Engine, ev OffsetsListed) bool {
+	if ev.Request != rs.list || rs.list == 0 {
+		return false
+	}
+	rs.list = 0
+	if ev.Err != nil {
+		rs.notBefore = e.now.Add(e.backoff(rs.tries))
+		rs.tries = min(rs.tries+1, 5)
+		e.note(Notice{Kind: NoticeRetry, What: "log bounds", Err: ev.Err})
+		return true
+	}
+	for _, r := range rs.sorted() {
+		tp := r.src.TopicPartition
+		end, ok := ev.End[tp]
+		if !r.lost || !r.listing || !ok {
+			continue
+		}
+		r.lost, r.listing = false, false
+		if r.purpose == Restore {
+			e.relistRestore(r, ev.Earliest[tp], end)
+		} else {
+			e.outOfRange(r, ev.Earliest[tp], end)
+		}
+	}
+	return true
+}
+
+func (e *Engine) relistRestore(r *route, first, end int64) {
+	delete(e.routes.all, r.src)
+	if l := e.alive(r.src.Task, r.src.Epoch); l != nil && l.state == lifeRestoring {
+		if p := l.part(r.src); p != nil {
+			e.restoreOutOfRange(l, p, first, end)
+		}
+	}
+}
+
+// outOfRange applies the policy to an input whose offset is not in the log. It is never silent.
+func (e *Engine) outOfRange(r *route, first, end int64) {
+	tp := r.src.TopicPartition
+	policy := e.cfg.OutOfRange(tp.Topic)
+	at := first
+	switch policy {
+	case ResetEarliest:
+	case ResetLatest:
+		at = end
+	default:
+		delete(e.routes.all, r.src)
+		e.fail(&OffsetOutOfRangeError{Part: tp, Offset: r.offset, Earliest: first, End: end})
+		return
+	}
+	e.note(Notice{Kind: NoticeReset, Task: r.src.Task, Part: tp, Position: r.offset, End: at})
+	r.offset = at
+}
