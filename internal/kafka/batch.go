@@ -1,0 +1,245 @@
+package kafka
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"unsafe"
+
+	"github.com/understudy-streams/understudy/task"
+)
+
+// Layout of a record batch, magic 2.
+const (
+	batchOverhead   = 12 // base offset and length, which the length does not count
+	batchHeaderLen  = 61
+	minRecordLen    = 7
+	attrCodec       = 0x07
+	attrAppendTime  = 0x08
+	attrTransaction = 0x10
+	attrControl     = 0x20
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+const recordSize = int(unsafe.Sizeof(task.Record{}))
+
+// batchHeader is the part of a batch before its records.
+type batchHeader struct {
+	base, last    int64
+	attributes    int16
+	baseTime      int64
+	maxTime       int64
+	pid           int64
+	count         int
+	crc           uint32
+	transactional bool
+	control       bool
+	logAppendTime bool
+}
+
+// decoder turns record sets into task batches. It belongs to one FetchConn; what it keeps between calls is scratch.
+type decoder struct {
+	spare    []byte // a set that nothing refers to
+	names    map[string]string
+	headers  []task.Header // what is left of the slab that headers are cut from
+	active   []int64       // producers inside an aborted transaction
+	codecs   decompressors
+	borrowed bool // records of the set being decoded refer to it
+}
+
+// buffer gives n bytes for a record set.
+func (d *decoder) buffer(n int) []byte {
+	if n <= cap(d.spare) && n > 0 {
+		b := d.spare[:n]
+		d.spare = nil
+		return b
+	}
+	return make([]byte, n)
+}
+
+// giveBack takes a set that no record refers to.
+func (d *decoder) giveBack(set []byte) {
+	if cap(set) > cap(d.spare) && cap(set) <= 4<<20 {
+		d.spare = set
+	}
+}
+
+// decode turns a record set into a batch with the records from the offset on. The set belongs to the batch afterwards. There is always a
+// batch; with an error (a *CorruptBatchError) it has what precedes the damage.
+func (d *decoder) decode(tp task.TopicPartition, set []byte, from int64, committed bool, aborted []abortedTxn) (*task.Batch, error) {
+	out := &task.Batch{Next: from}
+	d.borrowed, d.headers, d.active = false, nil, d.active[:0]
+	if !committed {
+		aborted = nil
+	}
+	rest := set
+	for len(rest) > 0 {
+		n, whole := batchLen(rest)
+		if !whole {
+			break // the broker cuts the last batch where the bytes run out
+		}
+		if err := d.batch(rest[:n], from, &aborted, out, rest); err != nil {
+			return d.finish(out, set), corrupt(tp, rest[:n], out.Next, err)
+		}
+		rest = rest[n:]
+	}
+	if len(rest) == len(set) && len(set) > 0 {
+		return d.finish(out, set), corrupt(tp, rest, out.Next, fmt.Errorf("incomplete: %d bytes were sent", len(set)))
+	}
+	return d.finish(out, set), nil
+}
+
+// finish says what the batch weighs.
+func (d *decoder) finish(out *task.Batch, set []byte) *task.Batch {
+	out.Bytes += len(out.Records) * recordSize
+	if d.borrowed {
+		out.Bytes += len(set)
+	} else {
+		d.giveBack(set)
+	}
+	return out
+}
+
+// batchLen is the length of the first batch of a set, and whether the set has all of it. A length that cannot be is left to parseHeader.
+func batchLen(b []byte) (int, bool) {
+	if len(b) < batchOverhead {
+		return len(b), false
+	}
+	n := int(getInt32(b[8:]))
+	if n < 0 {
+		return min(len(b), batchHeaderLen), true
+	}
+	if n > len(b)-batchOverhead {
+		return len(b), false
+	}
+	return n + batchOverhead, true
+}
+
+// batch decodes one batch onto out. rest is the set from this batch on; it tells how much room to make.
+func (d *decoder) batch(b []byte, from int64, aborted *[]abortedTxn, out *task.Batch, rest []byte) error {
+	h, err := parseHeader(b)
+	if err != nil {
+		return err
+	}
+	if h.last < from {
+		return nil
+	}
+	if crc32.Checksum(b[21:], castagnoli) != h.crc {
+		return errors.New("checksum does not match")
+	}
+	if d.drop(h, b, aborted) {
+		out.Next = max(out.Next, h.last+1)
+		return nil
+	}
+	records := b[batchHeaderLen:]
+	if codec := Codec(h.attributes & attrCodec); codec != None {
+		if records, err = d.codecs.decompress(codec, records); err != nil {
+			return err
+		}
+		out.Bytes += len(records)
+	} else {
+		d.borrowed = true
+	}
+	if h.count > len(records)/minRecordLen {
+		return fmt.Errorf("%d records in %d bytes", h.count, len(records))
+	}
+	if out.Records == nil && h.count > 0 {
+		out.Records = make([]task.Record, 0, countRecords(rest, h.count))
+	}
+	if err := d.records(records, h, from, out); err != nil {
+		return err
+	}
+	out.Next = max(out.Next, h.last+1)
+	return nil
+}
+
+// countRecords adds up the records of the batches of a set, the first of which has at least first, so that their slab is made once. The
+// other counts are not checked yet, so each is bounded by what its bytes may hold; a slab that turns out too small grows.
+func countRecords(set []byte, first int) int {
+	total := 0
+	for len(set) >= batchHeaderLen {
+		n, whole := batchLen(set)
+		if !whole || n < batchHeaderLen {
+			break
+		}
+		total += min(max(0, int(getInt32(set[57:]))), n/minRecordLen)
+		set = set[n:]
+	}
+	return max(total, first)
+}
+
+func parseHeader(b []byte) (batchHeader, error) {
+	if len(b) >= 17 && b[16] != 2 {
+		return batchHeader{}, fmt.Errorf("message format %d is not supported: let the broker rewrite the topic in format 2", b[16])
+	}
+	if len(b) < batchHeaderLen {
+		return batchHeader{}, fmt.Errorf("%d bytes are too short for a batch", len(b))
+	}
+	h := batchHeader{
+		base: getInt64(b), attributes: getInt16(b[21:]), baseTime: getInt64(b[27:]), maxTime: getInt64(b[35:]),
+		pid: getInt64(b[43:]), count: int(getInt32(b[57:])), crc: uint32(getInt32(b[17:])),
+	}
+	delta := getInt32(b[23:])
+	if h.base < 0 || delta < 0 || h.base > math.MaxInt64-1-int64(delta) {
+		return h, fmt.Errorf("base offset %d, last offset delta %d", h.base, delta)
+	}
+	if h.count < 0 {
+		return h, fmt.Errorf("%d records", h.count)
+	}
+	h.last = h.base + int64(delta)
+	h.transactional = h.attributes&attrTransaction != 0
+	h.control = h.attributes&attrControl != 0
+	h.logAppendTime = h.attributes&attrAppendTime != 0
+	return h, nil
+}
+
+// drop says whether a batch has nothing to deliver: it is a marker, or part of an aborted transaction.
+func (d *decoder) drop(h batchHeader, b []byte, aborted *[]abortedTxn) bool {
+	for len(*aborted) > 0 && (*aborted)[0].first <= h.last {
+		d.active = append(d.active, (*aborted)[0].pid)
+		*aborted = (*aborted)[1:]
+	}
+	i := 0
+	for i < len(d.active) && d.active[i] != h.pid {
+		i++
+	}
+	inAborted := i < len(d.active)
+	if h.control {
+		if inAborted && isAbortMarker(b[batchHeaderLen:]) {
+			d.active[i] = d.active[len(d.active)-1]
+			d.active = d.active[:len(d.active)-1]
+		}
+		return true
+	}
+	return h.transactional && inAborted
+}
+
+// isAbortMarker reads the key of a control record: version, then type 0 for abort.
+func isAbortMarker(b []byte) bool {
+	w := walker{b: b}
+	w.varint() // length
+	w.skip(1)  // attributes
+	w.varint() // timestamp
+	w.varint() // offset
+	key := w.bytes()
+	return !w.bad && len(key) >= 4 && getInt16(key[2:]) == 0
+}
+
+// corrupt describes a batch that cannot be read; next is the offset that was to come.
+func corrupt(tp task.TopicPartition, b []byte, next int64, err error) error {
+	e := &CorruptBatchError{TopicPartition: tp, BaseOffset: next, LastOffset: next, Err: err}
+	if len(b) >= 8 {
+		if base := getInt64(b); base >= 0 && base < math.MaxInt64-math.MaxInt32 {
+			e.BaseOffset = base
+		}
+	}
+	e.LastOffset = max(next, e.BaseOffset)
+	if len(b) >= 27 {
+		if delta := getInt32(b[23:]); delta >= 0 {
+			e.LastOffset = max(next, e.BaseOffset+int64(delta))
+		}
+	}
+	return e
+}

@@ -1,0 +1,172 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// Client knows the cluster: the addresses given, and those that metadata told. It is safe for concurrent use. Its calls on the control plane
+// share one connection per broker, one call at a time on each.
+type Client struct {
+	cfg      Config
+	settings *settings
+
+	life context.Context //nolint:containedctx // ends with Close, and with it every call in progress
+	end  context.CancelCauseFunc
+
+	mu    sync.Mutex
+	addrs map[int32]string   // by broker id, from the last metadata
+	ctrl  map[string]*shared // by address
+}
+
+// shared is a connection of the control plane. Who holds the token may use it.
+type shared struct {
+	token chan struct{}
+	conn  *conn
+}
+
+// Open validates the configuration. It does not connect: the first call does.
+func Open(cfg Config) (*Client, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	s, err := newSettings(cfg)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Brokers = slices.Clone(cfg.Brokers)
+	c := &Client{cfg: cfg, settings: s, addrs: map[int32]string{}, ctrl: map[string]*shared{}}
+	c.life, c.end = context.WithCancelCause(context.Background())
+	return c, nil
+}
+
+// Close ends the connections of the control plane; calls in progress return errors. Connections that were given out live on: whoever dialed
+// them closes them.
+func (c *Client) Close() error {
+	c.end(ErrClosed)
+	c.mu.Lock()
+	all := c.ctrl
+	c.ctrl = map[string]*shared{}
+	c.mu.Unlock()
+	for _, s := range all {
+		s.token <- struct{}{}
+		s.drop()
+		<-s.token
+	}
+	return nil
+}
+
+func (s *shared) drop() {
+	if s.conn != nil {
+		s.conn.close()
+		s.conn = nil
+	}
+}
+
+// call runs f on the shared connection to addr and drops the connection if f fails on it. The end of ctx closes the connection, as there is
+// no other way to leave a call.
+func (c *Client) call(ctx context.Context, addr, request string, f func(*conn) error) error {
+	ctx, cancel := c.within(ctx)
+	defer cancel(nil)
+	s := c.sharedTo(addr)
+	select {
+	case s.token <- struct{}{}:
+	case <-ctx.Done():
+		return &TransportError{Broker: addr, Request: request, Err: context.Cause(ctx)}
+	}
+	defer func() { <-s.token }()
+	if ctx.Err() != nil {
+		return &TransportError{Broker: addr, Request: request, Err: context.Cause(ctx)}
+	}
+	if s.conn == nil {
+		var err error
+		if s.conn, err = c.settings.dial(ctx, addr, c.cfg.RequestTimeout); err != nil {
+			return err
+		}
+	}
+	stop := context.AfterFunc(ctx, s.conn.dialer.close)
+	err := f(s.conn)
+	if !stop() && err != nil {
+		err = errors.Join(context.Cause(ctx), err)
+	}
+	if err != nil {
+		err = &TransportError{Broker: addr, Request: request, Err: err}
+	}
+	if err != nil || s.conn.dialer.isClosed() {
+		s.drop()
+	}
+	return err
+}
+
+// within is ctx that ends with the client too.
+func (c *Client) within(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(c.life, func() { cancel(ErrClosed) })
+	return ctx, func(cause error) { stop(); cancel(cause) }
+}
+
+func (c *Client) sharedTo(addr string) *shared {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.ctrl[addr]
+	if s == nil {
+		s = &shared{token: make(chan struct{}, 1)}
+		c.ctrl[addr] = s
+	}
+	return s
+}
+
+// candidates are the addresses to try in turn: brokers that metadata named, then the ones that were given.
+func (c *Client) candidates() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []string
+	for _, a := range c.addrs {
+		out = append(out, a)
+	}
+	slices.Sort(out)
+	for _, a := range c.cfg.Brokers {
+		if !slices.Contains(out, a) {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// anyBroker runs f on the first broker that answers.
+func (c *Client) anyBroker(ctx context.Context, request string, f func(*conn) error) error {
+	var errs []error
+	for _, addr := range c.candidates() {
+		err := c.call(ctx, addr, request, f)
+		if err == nil || errors.Is(err, ErrClosed) {
+			return err
+		}
+		errs = append(errs, err)
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return fmt.Errorf("%w to %s: check Brokers and that they are reachable: %w", ErrNoBroker, request, errors.Join(errs...))
+}
+
+// addrOf is the address of a broker by id; it asks for metadata once if the id is not known.
+func (c *Client) addrOf(ctx context.Context, id int32) (string, error) {
+	for attempt := range 2 {
+		c.mu.Lock()
+		addr, ok := c.addrs[id]
+		c.mu.Unlock()
+		if ok {
+			return addr, nil
+		}
+		if attempt == 0 {
+			if _, err := c.Metadata(ctx, []string{}); err != nil {
+				return "", err
+			}
+		}
+	}
+	return "", fmt.Errorf("kafka: broker %d is not in the cluster's metadata: refresh the metadata and use a current leader", id)
+}
