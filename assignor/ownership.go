@@ -1,0 +1,183 @@
+package assignor
+
+import "fmt"
+
+// settleClaims leaves every claimed task with its claimer. Of two claimers the one with the higher generation is right: the other has missed
+// an assignment. With equal generations nobody can tell, so both drop the task, and the one with the lower id asks for the next round.
+func (v *view) settleClaims() {
+	for _, t := range v.tasks {
+		if len(t.claims) == 0 {
+			continue
+		}
+		best, tied := t.claims[0], false
+		for _, m := range t.claims[1:] {
+			switch g, h := v.members[m].Generation, v.members[best].Generation; {
+			case g > h:
+				best, tied = m, false
+			case g == h:
+				tied = true
+			}
+		}
+		if tied {
+			t.frozen = true
+			v.frozen = append(v.frozen, t.id)
+			v.members[best].again = true
+			continue
+		}
+		v.own(t, best)
+		t.claimed = true
+		t.pinned = t.pinned || v.members[best].Opaque
+	}
+}
+
+func (v *view) own(t *taskView, m int) {
+	t.owner, t.home = m, m
+	v.members[m].load++
+}
+
+// settleReleases gives each released task that nobody claims to the member it was promised to, else back. A third member never gets it: the
+// releaser's store is the freshest there is.
+func (v *view) settleReleases() {
+	for _, t := range v.tasks {
+		if t.owner != nobody || t.frozen || len(t.release) == 0 {
+			continue
+		}
+		from := v.releaser(t)
+		to := v.promisee(t)
+		switch {
+		case to != nobody && to != from:
+			v.own(t, to)
+			t.fresh = true
+			v.moves = append(v.moves, Move{Task: t.id, Kind: Transferred, From: v.name(from), To: v.name(to),
+				Reason: fmt.Sprintf("task %s moves to %s: %s gave it up for it", t.id, v.name(to), v.name(from))})
+		case !v.members[from].unfit[t.id]:
+			v.own(t, from)
+			t.pinned = t.pinned || v.members[from].Opaque
+		}
+	}
+}
+
+func (v *view) returnReleases() {
+	for _, t := range v.tasks {
+		if t.owner == nobody && !t.frozen && len(t.release) > 0 {
+			v.own(t, v.releaser(t))
+		}
+	}
+}
+
+// releaser is who released a task last.
+func (v *view) releaser(t *taskView) int {
+	best := t.release[0]
+	for _, m := range t.release[1:] {
+		if v.members[m].Generation > v.members[best].Generation {
+			best = m
+		}
+	}
+	return best
+}
+
+// promisee is the member that shall get the task and is ready for it.
+func (v *view) promisee(t *taskView) int {
+	for _, h := range t.copies {
+		if rank(h) < 2 && v.canTake(t, h.member) {
+			return h.member
+		}
+	}
+	return nobody
+}
+
+// readPromises takes up the moves that an earlier plan began: the task counts as moved, so that no other is moved in its place.
+func (v *view) readPromises() {
+	for _, t := range v.tasks {
+		if !t.claimed || t.pinned {
+			continue
+		}
+		for _, h := range t.copies {
+			if (h.Kind == Promised || h.Kind == Learner) && h.member != t.owner && v.canTake(t, h.member) {
+				v.rehome(t, h.member)
+				break
+			}
+		}
+	}
+}
+
+func (v *view) rehome(t *taskView, m int) {
+	if t.home != nobody {
+		v.members[t.home].load--
+	}
+	t.home = m
+	v.members[m].load++
+}
+
+// placeHeld gives the tasks that nobody runs to the member whose copy of the state is closest to the end, whether that is ready or not.
+func (v *view) placeHeld() {
+	for _, t := range v.tasks {
+		if t.owner != nobody || t.frozen || !t.sub.Stateful {
+			continue
+		}
+		best := nobody
+		for i, h := range t.copies {
+			if h.Kind == Promised || !v.canTake(t, h.member) {
+				continue
+			}
+			if best == nobody || closer(h, t.copies[best]) || sameLag(h, t.copies[best]) && v.lighter(h.member, t.copies[best].member) {
+				best = i
+			}
+		}
+		if best == nobody {
+			continue
+		}
+		h := t.copies[best]
+		why := fmt.Sprintf("%s has the least lag, %d", v.name(h.member), h.Lag)
+		if h.Lag < 0 {
+			why = v.name(h.member) + " has a copy of its state"
+		}
+		v.place(t, h.member, why)
+	}
+}
+
+// closer says whether a's copy is nearer to the end than b's. A lag that is not known is farther than any that is.
+func closer(a, b held) bool {
+	if a.Lag < 0 || b.Lag < 0 {
+		return a.Lag >= 0 && b.Lag < 0
+	}
+	return a.Lag < b.Lag
+}
+
+func sameLag(a, b held) bool { return a.Lag == b.Lag || a.Lag < 0 && b.Lag < 0 }
+
+// lighter says whether a has less to do than b, for its capacity.
+func (v *view) lighter(a, b int) bool {
+	x, y := v.members[a], v.members[b]
+	if l, r := x.load*y.weight, y.load*x.weight; l != r {
+		return l < r
+	}
+	return a < b
+}
+
+func (v *view) place(t *taskView, m int, why string) {
+	v.own(t, m)
+	t.fresh = true
+	v.moves = append(v.moves, Move{Task: t.id, Kind: Placed, To: v.name(m), Reason: fmt.Sprintf("task %s goes to %s: nobody runs it and %s", t.id, v.name(m), why)})
+}
+
+// placeAll gives each task that nobody runs to whoever can take it and has least to do.
+func (v *view) placeAll() {
+	for _, t := range v.tasks {
+		if t.owner == nobody && !t.frozen {
+			v.placeLightest(t)
+		}
+	}
+}
+
+func (v *view) placeLightest(t *taskView) {
+	best := nobody
+	for m := range v.members {
+		if v.canTake(t, m) && (best == nobody || v.lighter(m, best)) {
+			best = m
+		}
+	}
+	if best != nobody {
+		v.place(t, best, v.name(best)+" has the fewest tasks for its capacity")
+	}
+}
