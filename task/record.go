@@ -53,7 +53,10 @@ type Effects struct {
 	Groups []Group
 	Bytes  int
 
-	arena [][]byte // chunks that the records' bytes lie in, the task's to reuse
+	// The task's to reuse once the sequence is acknowledged.
+	arena   [][]byte // chunks that the records' bytes lie in; the last one in use is filled up to its length
+	chunk   int      // index of the chunk in use
+	headers []Header // that the records' headers lie in
 }
 
 // InputOffset is what a commit says of one input partition: everything below Offset is done.

@@ -1,0 +1,101 @@
+package task
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/understudy-streams/understudy/statestore"
+)
+
+// Config is what a task is made from.
+type Config struct {
+	ID    ID
+	Epoch uint64 // the assignment epoch; it is in everything that the task hands over
+	Spec  *Spec
+	// Stores are the committed rows, one for each of Spec.Stores. A nil Reader is an empty store.
+	Stores []statestore.Reader
+	// Positions are the next offsets, one for each of Spec.Inputs.
+	Positions []int64
+	// StreamTime is the stream time of the last commit in milliseconds, -1 where it is unknown.
+	StreamTime int64
+	// Partitions answers how many partitions a topic has, 0 where that is unknown.
+	Partitions func(topic string) int32
+	// Limits answers what the broker takes in a topic beyond MaxRecordBytes. Nil is no further limits.
+	Limits func(topic string) Limits
+
+	QueueBytes     int           // bound of the queue of one input, which whoever fetches keeps. Defaults to 4 MiB
+	DirtyBytes     int           // a task with more uncommitted state commits now. Defaults to 16 MiB
+	CreditBytes    int           // a task with more unacknowledged effects waits. Defaults to 16 MiB
+	CacheBytes     int           // clean rows cached, over all stores of the task. Defaults to 4 MiB
+	CommitInterval time.Duration // commits fall on multiples of it. Defaults to 1 s
+	Linger         time.Duration // effects are handed over when they are older. Defaults to 5 ms
+	MaxRecordBytes int           // larger outputs fail their unit. Defaults to 1 MiB
+
+	Seed uint64 // of the hash tables; their order is never observable
+	// Beat is called before and after each unit that runs the user's code, with true and false, for the watchdog. It may be nil.
+	Beat func(busy bool)
+}
+
+// Limits are what a broker takes in one topic, as learnt from the topic's configuration. Zero values are no limit.
+type Limits struct {
+	RecordBytes int           // larger records are refused
+	Before      time.Duration // records older than the wall clock by more are refused
+	After       time.Duration // records newer than the wall clock by more are refused
+}
+
+const (
+	defaultQueueBytes     = 4 << 20
+	defaultDirtyBytes     = 16 << 20
+	defaultCreditBytes    = 16 << 20
+	defaultCacheBytes     = 4 << 20
+	defaultMaxRecordBytes = 1 << 20
+	defaultCommitInterval = time.Second
+	defaultLinger         = 5 * time.Millisecond
+)
+
+func (c Config) withDefaults() Config {
+	orInt := func(v *int, d int) {
+		if *v <= 0 {
+			*v = d
+		}
+	}
+	orInt(&c.QueueBytes, defaultQueueBytes)
+	orInt(&c.DirtyBytes, defaultDirtyBytes)
+	orInt(&c.CreditBytes, defaultCreditBytes)
+	orInt(&c.CacheBytes, defaultCacheBytes)
+	orInt(&c.MaxRecordBytes, defaultMaxRecordBytes)
+	if c.CommitInterval <= 0 {
+		c.CommitInterval = defaultCommitInterval
+	}
+	if c.Linger <= 0 {
+		c.Linger = defaultLinger
+	}
+	if c.Partitions == nil {
+		c.Partitions = func(string) int32 { return 0 }
+	}
+	if c.StreamTime < 0 {
+		c.StreamTime = -1
+	}
+	return c
+}
+
+func (c Config) validate() error {
+	if c.Spec == nil {
+		return fmt.Errorf("task %v: a config without a spec", c.ID)
+	}
+	var errs []error
+	if c.Spec.Build == nil {
+		errs = append(errs, errors.New("the spec has no Build"))
+	}
+	if len(c.Positions) != len(c.Spec.Inputs) {
+		errs = append(errs, fmt.Errorf("%d positions for %d inputs", len(c.Positions), len(c.Spec.Inputs)))
+	}
+	if len(c.Stores) != len(c.Spec.Stores) {
+		errs = append(errs, fmt.Errorf("%d readers for %d stores", len(c.Stores), len(c.Spec.Stores)))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("task %v: %w", c.ID, err)
+	}
+	return nil
+}

@@ -1,0 +1,202 @@
+package task
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/understudy-streams/understudy/statestore"
+)
+
+// Env is what the nodes of one task see of it. It belongs to the task's goroutine.
+type Env struct {
+	t *Task
+
+	// The running unit.
+	input     int // -1 where the unit has no source record
+	offset    int64
+	failed    *Error
+	callbacks []func(error) // of CommitAsync
+	drops     []dropCount
+	commit    bool // RequestCommit was called
+}
+
+// ID names the task.
+func (e *Env) ID() ID { return e.t.cfg.ID }
+
+// Store returns the store with this index in Spec.Stores.
+func (e *Env) Store(i int) *statestore.Overlay { return e.t.stores[i] }
+
+// StreamTime returns the highest timestamp taken so far in milliseconds, that of the running record included; -1 before the first record.
+func (e *Env) StreamTime() int64 { return e.t.streamTime }
+
+// WallClock returns the time at which the running turn of the task began, in milliseconds since the epoch; 0 before the first turn.
+func (e *Env) WallClock() int64 { return e.t.now }
+
+// Source returns where the record of the running unit came from. In emissions and punctuations there is none: the topic is empty,
+// partition and offset are -1.
+func (e *Env) Source() (topic string, partition int32, offset int64) {
+	if e.input < 0 {
+		return "", -1, -1
+	}
+	return e.t.cfg.Spec.Inputs[e.input].Topic, e.t.cfg.ID.Partition, e.offset
+}
+
+// Fail fails the running unit: whatever it wrote or sent is undone when its nodes have returned. The first call wins.
+func (e *Env) Fail(node string, kind Kind, err error) {
+	if e.failed != nil {
+		return
+	}
+	if err == nil {
+		err = errors.New("failed without an error")
+	}
+	topic, partition, offset := e.Source()
+	e.failed = &Error{Task: e.t.cfg.ID, Topic: topic, Partition: partition, Offset: offset, Node: node, Kind: kind, Err: err}
+}
+
+// Failed says whether the running unit has failed. Nodes stop forwarding then.
+func (e *Env) Failed() bool { return e.failed != nil }
+
+// Tail returns an empty slice at the end of the effects arena. A node appends the encoded key, then the encoded value, and passes the
+// result to Send. It must not call Tail or Send in between.
+func (e *Env) Tail() []byte { return e.t.out.tail() }
+
+// Send sends a record to the destination with this index. b is a slice from Tail with klen bytes of key and vlen bytes of value appended
+// (-1 is null); bytes from elsewhere are copied. A partition of -1 is chosen from the key as Java's producer does, and is the task's own
+// modulo the number of partitions where the key is null. Headers are copied. What the broker would refuse fails the unit.
+func (e *Env) Send(dest int, partition int32, b []byte, klen, vlen int, ts int64, h []Header) {
+	if e.failed != nil {
+		return
+	}
+	o := e.t.out
+	d := &o.dests[dest]
+	o.learn(len(b))
+	if err := e.t.refuse(d, klen, vlen, ts, h); err != nil {
+		e.Fail("", KindProduce, err)
+		return
+	}
+	var r OutRecord
+	kept := o.active.commit(b)
+	at := 0
+	if klen >= 0 {
+		r.Key = kept[:klen:klen]
+		at = klen
+	}
+	if vlen >= 0 {
+		r.Value = kept[at : at+vlen : at+vlen]
+	}
+	partition, err := e.t.partition(d, partition, r.Key)
+	if err != nil {
+		e.Fail("", KindProduce, err)
+		return
+	}
+	r.Timestamp = ts
+	r.Headers = o.copyHeaders(h)
+	o.add(d, partition, r, e.t.now)
+}
+
+// Dest returns the index of a destination that is only known at run time. It is an error if no such topic is known.
+func (e *Env) Dest(topic string) (int, error) {
+	return e.t.dest(topic)
+}
+
+// RequestCommit makes the task commit when the running unit is done, and take nothing more before that commit is done.
+func (e *Env) RequestCommit() { e.commit = true }
+
+// CommitAsync makes the task commit soon and go on. f is called once between units on the task's goroutine, in the order of the calls,
+// with nil after the first commit that covers the running unit, or with ErrReleased, ErrLost, ErrRolledBack or the commit's error.
+func (e *Env) CommitAsync(f func(error)) {
+	if f == nil {
+		f = func(error) {}
+	}
+	e.callbacks = append(e.callbacks, f)
+}
+
+// Dropped counts n records that the task left out for this reason. The counts of a failed unit are undone with it.
+func (e *Env) Dropped(reason string, n int) {
+	e.drops = append(e.drops, dropCount{reason, int64(n)})
+}
+
+// Schedule calls f every so often (at least a millisecond) with the time of that clock in milliseconds, in a unit of its own. Of the times
+// that passed since the last call only one is made up for, and the schedule stays on its grid. For StreamTime the grid is the multiples of
+// every, beginning after the stream time at this call, with 0 where there is none yet; for WallClock it begins one interval after now.
+// cancel may be called at any time, from f too.
+func (e *Env) Schedule(node string, every time.Duration, clock Clock, f func(ts int64)) (cancel func()) {
+	now := e.t.now
+	if !e.t.started {
+		now = notStarted
+	}
+	return e.t.timers.add(node, every, clock, f, e.t.streamTime, now)
+}
+
+// refuse says why the broker would not take a record.
+func (t *Task) refuse(d *destination, klen, vlen int, ts int64, h []Header) error {
+	size := max(klen, 0) + max(vlen, 0)
+	for i := range h {
+		size += len(h[i].Key) + len(h[i].Value)
+	}
+	limit := t.cfg.MaxRecordBytes
+	if n := d.limits.RecordBytes; n > 0 {
+		limit = min(limit, n)
+	}
+	switch {
+	case size > limit:
+		return fmt.Errorf("a record of %d bytes for topic %q, which takes %d: raise the limit of the topic and MaxRecordBytes, or split it",
+			size, d.Topic, limit)
+	case klen < 0 && d.Compacted:
+		return fmt.Errorf("a record with a null key for topic %q, which is compacted: give it a key", d.Topic)
+	case ts < 0:
+		return fmt.Errorf("a record with timestamp %d for topic %q: timestamps are not below 0", ts, d.Topic)
+	case d.limits.After > 0 && ts-t.now > d.limits.After.Milliseconds():
+		return fmt.Errorf("a record with timestamp %d for topic %q, which takes none more than %v ahead of now: raise message.timestamp.after.max.ms",
+			ts, d.Topic, d.limits.After)
+	case d.limits.Before > 0 && t.now-ts > d.limits.Before.Milliseconds():
+		return fmt.Errorf("a record with timestamp %d for topic %q, which takes none more than %v behind now: raise message.timestamp.before.max.ms",
+			ts, d.Topic, d.limits.Before)
+	}
+	return nil
+}
+
+// partition settles the partition of a record.
+func (t *Task) partition(d *destination, wanted int32, key []byte) (int32, error) {
+	if d.partitions == 0 {
+		d.partitions = t.cfg.Partitions(d.Topic)
+	}
+	n := d.partitions
+	switch {
+	case n <= 0:
+		return 0, fmt.Errorf("topic %q is not known: create it", d.Topic)
+	case wanted >= n:
+		return 0, fmt.Errorf("partition %d of topic %q, which has %d", wanted, d.Topic, n)
+	case wanted >= 0:
+		return wanted, nil
+	case key == nil:
+		return t.cfg.ID.Partition % n, nil
+	}
+	return PartitionFor(key, n), nil
+}
+
+// dest finds or adds a destination by topic.
+func (t *Task) dest(topic string) (int, error) {
+	if i, ok := t.destByTopic[topic]; ok {
+		return i, nil
+	}
+	n := t.cfg.Partitions(topic)
+	if n <= 0 {
+		return 0, fmt.Errorf("topic %q is not known: create it", topic)
+	}
+	return t.addDest(Dest{Topic: topic}, n), nil
+}
+
+func (t *Task) addDest(d Dest, partitions int32) int {
+	i := len(t.out.dests)
+	added := destination{Dest: d, partitions: partitions}
+	if t.cfg.Limits != nil {
+		added.limits = t.cfg.Limits(d.Topic)
+	}
+	t.out.dests = append(t.out.dests, added)
+	if _, ok := t.destByTopic[d.Topic]; !ok {
+		t.destByTopic[d.Topic] = i
+	}
+	return i
+}

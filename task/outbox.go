@@ -1,0 +1,201 @@
+package task
+
+import "time"
+
+const effectsTarget = 64 << 10 // effects are handed over when they are this large
+
+// destination is a topic that the task sends to.
+type destination struct {
+	Dest
+	limits     Limits
+	partitions int32 // 0 = not known yet
+	slots      []slot
+}
+
+// slot remembers the group of one partition in the effects that are being filled.
+type slot struct {
+	fill  uint64
+	group int32
+}
+
+// outbox collects what the task sends, hands it over in order and gets the memory back when it is acknowledged.
+type outbox struct {
+	id    ID
+	epoch uint64
+
+	dests   []destination
+	active  *Effects
+	fill    uint64  // number of the effects being filled, for the slots
+	journal []int32 // groups of the records of the running unit
+	since   int64   // ms, when the active effects got their first record
+	room    int     // what Tail provides; learns from records that outgrew it
+
+	seq      uint64 // of the last effects cut
+	ready    []*Effects
+	inflight []*Effects // cut and not acknowledged, by sequence; nil where acknowledged out of order
+	oldest   uint64     // the sequence of inflight[0]
+	unacked  int        // bytes cut and not acknowledged
+	peak     int        // most effects in flight since the last trim
+	free     []*Effects
+
+	names map[string]string // header names, so that a borrowed one needs no copy each time
+}
+
+func newOutbox(id ID, epoch uint64) *outbox {
+	return &outbox{id: id, epoch: epoch, active: &Effects{}, fill: 1, oldest: 1, room: minRoom, names: make(map[string]string)}
+}
+
+func (o *outbox) tail() []byte { return o.active.tail(o.room) }
+
+// learn makes the tail roomy enough for records of n bytes.
+func (o *outbox) learn(n int) {
+	if 2*n > o.room {
+		o.room = min(2*n, chunkBytes/2)
+	}
+}
+
+// slot returns the group of a partition in the active effects.
+func (o *outbox) slot(d *destination, partition int32) int32 {
+	if int(partition) >= len(d.slots) {
+		grown := make([]slot, max(int(partition)+1, int(d.partitions)))
+		copy(grown, d.slots)
+		d.slots = grown
+	}
+	s := &d.slots[partition]
+	if s.fill != o.fill || int(s.group) >= len(o.active.Groups) || o.active.Groups[s.group].To != (TopicPartition{d.Topic, partition}) {
+		s.fill, s.group = o.fill, o.active.group(TopicPartition{d.Topic, partition})
+	}
+	return s.group
+}
+
+// add appends a record of the running unit whose bytes are in place already.
+func (o *outbox) add(d *destination, partition int32, r OutRecord, now int64) {
+	o.journal = append(o.journal, o.append(d, partition, r, now))
+}
+
+// append appends a record and returns its group.
+func (o *outbox) append(d *destination, partition int32, r OutRecord, now int64) int32 {
+	if o.active.Bytes == 0 {
+		o.since = now
+	}
+	i := o.slot(d, partition)
+	g := &o.active.Groups[i]
+	g.Records = append(g.Records, r)
+	n := recordBytes(&g.Records[len(g.Records)-1])
+	g.Bytes += n
+	o.active.Bytes += n
+	return i
+}
+
+// copyHeaders copies headers deeply into the arena.
+func (o *outbox) copyHeaders(h []Header) []Header {
+	if len(h) == 0 {
+		return nil
+	}
+	e := o.active
+	at := len(e.headers)
+	for i := range h {
+		c := Header{Key: o.name(h[i].Key)}
+		if h[i].Value != nil {
+			c.Value = e.commit(h[i].Value)
+		}
+		e.headers = append(e.headers, c)
+	}
+	return e.headers[at:len(e.headers):len(e.headers)]
+}
+
+const maxNames = 256
+
+func (o *outbox) name(s string) string {
+	if n, ok := o.names[s]; ok {
+		return n
+	}
+	n := string(append([]byte(nil), s...))
+	if len(o.names) < maxNames {
+		o.names[n] = n
+	}
+	return n
+}
+
+// cut hands the active effects over, at a unit boundary.
+func (o *outbox) cut() {
+	e := o.active
+	if len(e.Groups) == 0 {
+		return
+	}
+	o.seq++
+	e.Task, e.Epoch, e.Seq = o.id, o.epoch, o.seq
+	o.ready = append(o.ready, e)
+	o.inflight = append(o.inflight, e)
+	o.peak = max(o.peak, len(o.inflight))
+	o.unacked += e.Bytes
+	o.fill++
+	o.journal = o.journal[:0]
+	if n := len(o.free); n > 0 {
+		o.active, o.free = o.free[n-1], o.free[:n-1]
+	} else {
+		o.active = &Effects{}
+	}
+}
+
+// take returns the next effects to hand over, nil if there are none.
+func (o *outbox) take() *Effects {
+	if len(o.ready) == 0 {
+		return nil
+	}
+	e := o.ready[0]
+	copy(o.ready, o.ready[1:])
+	o.ready[len(o.ready)-1] = nil
+	o.ready = o.ready[:len(o.ready)-1]
+	return e
+}
+
+// acked takes the memory of acknowledged effects back. A sequence that is not in flight is ignored.
+func (o *outbox) acked(seq uint64) {
+	i := int(seq - o.oldest)
+	if seq < o.oldest || i >= len(o.inflight) || o.inflight[i] == nil {
+		return
+	}
+	e := o.inflight[i]
+	o.inflight[i] = nil
+	o.unacked -= e.Bytes
+	e.reset()
+	o.free = append(o.free, e)
+	done := 0
+	for done < len(o.inflight) && o.inflight[done] == nil {
+		done++
+	}
+	if done > 0 {
+		o.inflight = o.inflight[:copy(o.inflight, o.inflight[done:])]
+		o.oldest += uint64(done)
+	}
+}
+
+// trim gives up memory that the traffic since the last trim did not need.
+func (o *outbox) trim() {
+	if spare := max(o.peak-len(o.inflight), 0); len(o.free) > spare {
+		clear(o.free[spare:])
+		o.free = o.free[:spare]
+	}
+	o.peak = len(o.inflight)
+}
+
+// pending is the memory of effects not acknowledged yet, handed over or not.
+func (o *outbox) pending() int { return o.unacked + o.active.Bytes }
+
+// discard drops what was not handed over.
+func (o *outbox) discard() {
+	o.active.reset()
+	o.fill++
+	o.journal = o.journal[:0]
+	for _, e := range o.ready {
+		o.unacked -= e.Bytes
+	}
+	clear(o.ready)
+	o.ready = o.ready[:0]
+}
+
+// lingers says whether the active effects are older than they may become.
+func (o *outbox) lingers(now time.Time, linger time.Duration) bool {
+	return len(o.active.Groups) > 0 && now.UnixMilli()-o.since >= linger.Milliseconds()
+}

@@ -1,0 +1,164 @@
+package task
+
+// queue holds the batches of one input that are not processed yet. Its bound in bytes is kept by whoever fetches: the queue says what it
+// holds, and each finished batch is given back.
+type queue struct {
+	batches []*Batch // the first one is being processed
+	at      int      // the next record in it
+	head    int64    // timestamp of that record; only while there is one
+
+	position int64 // everything below is processed
+	end      int64 // everything below has been added
+	bytes    int
+	consumed int   // bytes given back since the last look
+	time     int64 // partition time: the highest timestamp taken so far, -1 before the first
+}
+
+// add appends a batch. Records below what was added already are skipped: a broker answers with whole batches.
+func (q *queue) add(b *Batch) {
+	for len(b.Records) > 0 && b.Records[0].Offset < q.end {
+		b.Records = b.Records[1:]
+	}
+	q.end = max(q.end, b.Next)
+	if n := len(b.Records); n > 0 {
+		q.end = max(q.end, b.Records[n-1].Offset+1)
+	}
+	q.batches = append(q.batches, b)
+	q.bytes += b.Bytes
+	if len(q.batches) == 1 {
+		q.at = 0
+		q.settle()
+	}
+}
+
+// settle drops finished batches, so that a record is at the head or the queue is empty.
+func (q *queue) settle() {
+	done := 0
+	for done < len(q.batches) && q.at == len(q.batches[done].Records) {
+		b := q.batches[done]
+		q.position = max(q.position, b.Next)
+		q.bytes -= b.Bytes
+		q.consumed += b.Bytes
+		q.at = 0
+		done++
+	}
+	if done > 0 {
+		n := copy(q.batches, q.batches[done:])
+		clear(q.batches[n:])
+		q.batches = q.batches[:n]
+	}
+	if len(q.batches) > 0 {
+		q.head = q.batches[0].Records[q.at].Timestamp
+	}
+}
+
+func (q *queue) empty() bool { return len(q.batches) == 0 }
+
+func (q *queue) peek() *Record { return &q.batches[0].Records[q.at] }
+
+// advance finishes the record at the head.
+func (q *queue) advance() {
+	b := q.batches[0]
+	q.position = b.Records[q.at].Offset + 1
+	q.at++
+	if q.at < len(b.Records) {
+		q.head = b.Records[q.at].Timestamp
+		return
+	}
+	q.settle()
+}
+
+// drop forgets everything.
+func (q *queue) drop() {
+	clear(q.batches)
+	q.batches, q.at = q.batches[:0], 0
+	q.consumed += q.bytes
+	q.bytes = 0
+}
+
+// queues orders the inputs of a task: the lowest head timestamp first, ties by the order of inputs. It is a heap over the queues that have
+// a record.
+type queues struct {
+	all  []queue
+	heap []int32
+}
+
+func newQueues(positions []int64) queues {
+	q := queues{all: make([]queue, len(positions)), heap: make([]int32, 0, len(positions))}
+	for i, p := range positions {
+		q.all[i].position, q.all[i].end, q.all[i].time = p, p, -1
+	}
+	return q
+}
+
+func (q *queues) add(input int, b *Batch) {
+	was := q.all[input].empty()
+	q.all[input].add(b)
+	if was && !q.all[input].empty() {
+		q.heap = append(q.heap, int32(input))
+		q.up(len(q.heap) - 1)
+	}
+}
+
+// next returns the input whose head is to be processed, -1 if all are empty.
+func (q *queues) next() int {
+	if len(q.heap) == 0 {
+		return -1
+	}
+	return int(q.heap[0])
+}
+
+// advance finishes the head of the input that next returned.
+func (q *queues) advance() {
+	first := &q.all[q.heap[0]]
+	first.advance()
+	n := len(q.heap)
+	if first.empty() {
+		q.heap[0] = q.heap[n-1]
+		q.heap = q.heap[:n-1]
+	}
+	if len(q.heap) > 1 {
+		q.down()
+	}
+}
+
+func (q *queues) less(a, b int32) bool {
+	x, y := q.all[a].head, q.all[b].head
+	return x < y || x == y && a < b
+}
+
+func (q *queues) up(i int) {
+	for i > 0 {
+		parent := (i - 1) / 2
+		if !q.less(q.heap[i], q.heap[parent]) {
+			return
+		}
+		q.heap[i], q.heap[parent] = q.heap[parent], q.heap[i]
+		i = parent
+	}
+}
+
+func (q *queues) down() {
+	i := 0
+	for {
+		c := 2*i + 1
+		if c >= len(q.heap) {
+			return
+		}
+		if c+1 < len(q.heap) && q.less(q.heap[c+1], q.heap[c]) {
+			c++
+		}
+		if !q.less(q.heap[c], q.heap[i]) {
+			return
+		}
+		q.heap[i], q.heap[c] = q.heap[c], q.heap[i]
+		i = c
+	}
+}
+
+func (q *queues) drop() {
+	for i := range q.all {
+		q.all[i].drop()
+	}
+	q.heap = q.heap[:0]
+}

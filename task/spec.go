@@ -1,0 +1,68 @@
+package task
+
+import "github.com/understudy-streams/understudy/statestore"
+
+// Spec is a subtopology as plain data, plus the recipe that makes its node graph for one task. It is shared by all tasks of the
+// subtopology and never written to after it was made.
+type Spec struct {
+	Subtopology int32
+	Inputs      []Input // sorted by topic
+	Stores      []Store
+	// Dests are the topics that nodes send to: sinks and repartition topics. Topics that are only known at run time are added with Env.Dest.
+	Dests []Dest
+	// Build makes the nodes of one task. It is called once for each task, on the goroutine that makes it.
+	Build func(*Env) (*Graph, error)
+}
+
+// Input is one topic that a subtopology reads. A task reads the partition with its own number.
+type Input struct {
+	Topic       string
+	Repartition bool
+	// NegativeTimestamp says what becomes of a record with a timestamp below zero. Defaults to Fail.
+	NegativeTimestamp NegativeTimestamp
+}
+
+// NegativeTimestamp is what a task does with an input record whose timestamp is below zero.
+type NegativeTimestamp uint8
+
+const (
+	// Fail fails the record with an Error of kind KindTimestamp.
+	Fail NegativeTimestamp = iota
+	// Drop skips the record and counts it.
+	Drop
+	// UseStreamTime gives the record the task's stream time. Before there is one the record fails.
+	UseStreamTime
+)
+
+// Store is one store of a subtopology.
+type Store struct {
+	Spec statestore.Spec
+	// Changelog is the topic of the store's changelog, empty where it has none.
+	Changelog string
+	// KeepBefore makes the store remember each key's row as of the last commit, for a table that emits at commit.
+	KeepBefore bool
+}
+
+// Dest is a topic that nodes send to.
+type Dest struct {
+	Topic     string
+	Compacted bool // null keys are refused
+}
+
+// Graph is what Spec.Build made for one task.
+type Graph struct {
+	// Inputs has the entry node for each of Spec.Inputs. The record and its bytes are borrowed until the call returns.
+	Inputs []func(r *Record)
+	// Tables are the tables that emit at commit, in topological order.
+	Tables []Table
+	// Close calls the Close of the user's processors. It may be nil.
+	Close func()
+}
+
+// Table is a table that emits at commit: once for each key that changed since the last commit, in the order in which they changed first.
+type Table struct {
+	Store int    // index into Spec.Stores
+	Node  string // for errors
+	// Emit sends the change of one key downstream. Bytes are borrowed. before is the row as of the last commit, where the store keeps it.
+	Emit func(key []byte, now statestore.Row, present bool, before statestore.Row, hadBefore bool)
+}

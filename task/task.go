@@ -1,0 +1,245 @@
+package task
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/understudy-streams/understudy/statestore"
+)
+
+// Task is a subtopology at work on one partition. One goroutine owns it; see the package comment. Owner drives it through its life.
+type Task struct {
+	cfg    Config
+	env    Env
+	graph  *Graph
+	stores []*statestore.Overlay
+	in     queues
+	out    *outbox
+	timers timers
+
+	destByTopic map[string]int
+	changelogs  []destination // one for each store
+
+	started    bool
+	now        int64 // ms; the time of the running turn
+	streamTime int64
+
+	unit   unit
+	commit commit
+	err    error // why the task has stopped
+	dead   bool  // uncommitted state is gone, nothing more can be sealed
+
+	taken   int64 // records taken from the queues, left out or not
+	stats   Stats
+	dropped map[string]int64
+}
+
+// NewTask makes a task and its nodes. The error is the config's or Spec.Build's.
+func NewTask(cfg Config) (*Task, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	t := &Task{
+		cfg: cfg, in: newQueues(cfg.Positions), out: newOutbox(cfg.ID, cfg.Epoch), timers: newTimers(),
+		destByTopic: make(map[string]int), streamTime: cfg.StreamTime, dropped: make(map[string]int64),
+	}
+	t.env = Env{t: t, input: -1, offset: -1}
+	t.commit = newCommit(len(cfg.Spec.Inputs), len(cfg.Spec.Stores), cfg.Positions)
+	for _, d := range cfg.Spec.Dests {
+		t.addDest(d, 0)
+	}
+	t.openStores()
+	if err := t.build(); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+func (t *Task) openStores() {
+	n := len(t.cfg.Spec.Stores)
+	for i, s := range t.cfg.Spec.Stores {
+		t.stores = append(t.stores, statestore.NewOverlay(statestore.OverlayConfig{
+			Base: t.cfg.Stores[i], Ordered: s.Spec.Ordered, KeepBefore: s.KeepBefore,
+			CacheBytes: t.cfg.CacheBytes / n, Seed: t.cfg.Seed + uint64(i),
+		}))
+		t.changelogs = append(t.changelogs, destination{Dest: Dest{Topic: s.Changelog, Compacted: true}})
+	}
+}
+
+// build makes the nodes. The supplier of a processor is the user's code and may panic.
+func (t *Task) build() (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = t.env.panicked("", p)
+		}
+	}()
+	graph, err := t.cfg.Spec.Build(&t.env)
+	switch {
+	case err != nil:
+		return fmt.Errorf("task %v: build the nodes: %w", t.cfg.ID, err)
+	case t.env.failed != nil:
+		return t.env.failed
+	case graph == nil || len(graph.Inputs) != len(t.cfg.Spec.Inputs):
+		return fmt.Errorf("task %v: the graph does not have an entry node for each of %d inputs", t.cfg.ID, len(t.cfg.Spec.Inputs))
+	}
+	t.graph = graph
+	return nil
+}
+
+// Add puts a batch into the queue of an input. The task owns the batch from here.
+func (t *Task) Add(input int, b *Batch) {
+	if t.dead {
+		t.in.all[input].consumed += b.Bytes
+		return
+	}
+	t.in.add(input, b)
+}
+
+// Consumed returns the bytes of batches of one input that were finished since the last call.
+func (t *Task) Consumed(input int) int {
+	q := &t.in.all[input]
+	n := q.consumed
+	q.consumed = 0
+	return n
+}
+
+// Process takes at most limit records, the lowest timestamp first, and returns how many it took. It ends early where there are no more, at
+// a failure, without credit for effects, and where a commit has to come first.
+func (t *Task) Process(now time.Time, limit int) int {
+	t.turn(now)
+	before := t.taken
+	t.process(limit)
+	t.refuseCallbacks()
+	return int(t.taken - before)
+}
+
+func (t *Task) process(limit int) {
+	defer t.recovered()
+	for range limit {
+		if t.halted() || !t.step() {
+			return
+		}
+	}
+}
+
+// turn begins a turn of the task: its clock stands until the next one.
+func (t *Task) turn(now time.Time) {
+	t.now = now.UnixMilli()
+	if !t.started {
+		t.started = true
+		t.timers.start(t.now)
+	}
+}
+
+// halted says that no record may be taken now.
+func (t *Task) halted() bool {
+	return t.err != nil || t.dead || t.commit.blocked || t.commit.wanted && t.commit.outstanding == nil ||
+		t.out.pending() >= t.cfg.CreditBytes || len(t.stores) > 0 && t.dirtyBytes() >= t.cfg.DirtyBytes
+}
+
+// Runnable says whether Process would take a record.
+func (t *Task) Runnable() bool { return t.in.next() >= 0 && !t.halted() }
+
+// Err returns why the task has stopped, nil while it has not.
+func (t *Task) Err() error { return t.err }
+
+func (t *Task) dirtyBytes() int {
+	n := 0
+	for _, s := range t.stores {
+		n += s.DirtyBytes()
+	}
+	return n
+}
+
+// step takes one record: its unit, then what its time sets off. It is false where there is no record and where a unit failed.
+func (t *Task) step() bool {
+	i := t.in.next()
+	if i < 0 {
+		return false
+	}
+	q := &t.in.all[i]
+	r := q.peek()
+	t.begin(i, r.Offset)
+	if r.Timestamp < 0 && !t.allowNegative(i, r) {
+		return t.skip(i)
+	}
+	q.time = max(q.time, r.Timestamp)
+	t.streamTime = max(t.streamTime, r.Timestamp)
+	t.graph.Inputs[i](r)
+	if !t.end() {
+		return false
+	}
+	t.stats.Processed++
+	t.taken++
+	t.in.advance()
+	return t.streamTime < t.timers.due[StreamTime] || t.fire(StreamTime, t.streamTime)
+}
+
+// allowNegative applies the policy for timestamps below zero; the record goes on only if it gets one that is not.
+func (t *Task) allowNegative(input int, r *Record) bool {
+	switch t.cfg.Spec.Inputs[input].NegativeTimestamp {
+	case Drop:
+		t.env.Dropped(DroppedNegativeTimestamp, 1)
+		return false
+	case UseStreamTime:
+		if t.streamTime >= 0 {
+			r.Timestamp = t.streamTime
+			return true
+		}
+	}
+	t.env.Fail("", KindTimestamp, fmt.Errorf("a record with timestamp %d: drop such records or give them the stream time, as a policy of the source",
+		r.Timestamp))
+	return false
+}
+
+// skip ends a unit whose record does not reach the nodes.
+func (t *Task) skip(input int) bool {
+	if !t.end() {
+		return false
+	}
+	t.taken++
+	t.in.advance()
+	return true
+}
+
+// Punctuate runs the wall-clock schedules that are due.
+func (t *Task) Punctuate(now time.Time) {
+	t.turn(now)
+	if !t.halted() {
+		t.punctuate()
+		t.refuseCallbacks()
+	}
+}
+
+func (t *Task) punctuate() {
+	defer t.recovered()
+	t.fire(WallClock, t.now)
+}
+
+// fire runs the schedules of one clock that are due at a time, each in a unit of its own. It is false where one failed.
+func (t *Task) fire(clock Clock, at int64) bool {
+	for {
+		due := t.timers.pop(clock, at)
+		if due == nil {
+			return true
+		}
+		t.begin(-1, -1)
+		t.unit.node = due.node
+		due.f(at)
+		if !t.end() {
+			return false
+		}
+		t.stats.Punctuations++
+	}
+}
+
+// Acked takes the memory of acknowledged effects back.
+func (t *Task) Acked(seq uint64) { t.out.acked(seq) }
+
+// TakeEffects returns the next effects to hand over, in order, nil if there are none. Effects become ready when they have grown to 64 KiB,
+// when Flush is called, and at a seal.
+func (t *Task) TakeEffects() *Effects { return t.out.take() }
+
+// Flush makes all effects ready.
+func (t *Task) Flush() { t.out.cut() }

@@ -1,0 +1,134 @@
+package task
+
+import (
+	"fmt"
+	"runtime/debug"
+)
+
+// unit is the running unit, and what to go back to if it fails.
+type unit struct {
+	running    bool
+	void       bool   // it is undone in any case
+	node       string // of an emission or a punctuation
+	effects    effectsMark
+	timers     int
+	streamTime int64
+	time       int64 // partition time of its input
+}
+
+// begin begins a unit: that of the record of an input, or with -1 one without a source record.
+func (t *Task) begin(input int, offset int64) {
+	t.env.input, t.env.offset = input, offset
+	t.out.journal = t.out.journal[:0]
+	t.unit = unit{running: true, effects: t.out.active.mark(), timers: len(t.timers.all), streamTime: t.streamTime}
+	if input >= 0 {
+		t.unit.time = t.in.all[input].time
+	}
+	for _, s := range t.stores {
+		s.Begin()
+	}
+	if t.cfg.Beat != nil {
+		t.cfg.Beat(true)
+	}
+}
+
+// end keeps the running unit, or undoes it if it failed, and then the task stops. It says which.
+func (t *Task) end() bool {
+	if t.cfg.Beat != nil {
+		t.cfg.Beat(false)
+	}
+	t.unit.running = false
+	if t.env.failed != nil || t.unit.void {
+		t.undo()
+		return false
+	}
+	for _, s := range t.stores {
+		s.Keep()
+	}
+	if t.env.commit || len(t.env.callbacks) > 0 || len(t.env.drops) > 0 {
+		t.settle()
+	}
+	if t.out.active.Bytes >= effectsTarget {
+		t.out.cut()
+	}
+	return true
+}
+
+// settle carries out what a kept unit asked for.
+func (t *Task) settle() {
+	e := &t.env
+	if e.commit {
+		t.commit.wanted, t.commit.blocked = true, true
+		e.commit = false
+	}
+	if len(e.callbacks) > 0 {
+		t.commit.wanted = true
+		t.commit.callbacks = append(t.commit.callbacks, e.callbacks...)
+		clear(e.callbacks)
+		e.callbacks = e.callbacks[:0]
+	}
+	for _, d := range e.drops {
+		t.dropped[d.reason] += d.n
+	}
+	e.drops = e.drops[:0]
+}
+
+// undo takes back everything that the failed unit did. The time it was taken at is taken back too: after a restart the record is taken
+// again, and must set off what it sets off.
+func (t *Task) undo() {
+	e := &t.env
+	for _, s := range t.stores {
+		s.Rollback()
+	}
+	t.out.active.undo(t.unit.effects, t.out.journal)
+	t.out.journal = t.out.journal[:0]
+	t.timers.undo(t.unit.timers)
+	t.streamTime = t.unit.streamTime
+	if e.input >= 0 {
+		t.in.all[e.input].time = t.unit.time
+	}
+	if !t.unit.void {
+		t.commit.refused = append(t.commit.refused, e.callbacks...)
+	}
+	clear(e.callbacks)
+	e.callbacks, e.drops, e.commit = e.callbacks[:0], e.drops[:0], false
+	if e.failed != nil {
+		t.stats.Failed++
+		t.stop(e.failed)
+		e.failed = nil
+	}
+}
+
+// stop makes the task take nothing more. The first reason wins.
+func (t *Task) stop(err error) {
+	if t.err == nil {
+		t.err = err
+	}
+}
+
+// recovered is deferred once per turn. It turns a panic of the user's code into the failure of the running unit; a panic outside of a unit
+// is ours and goes on.
+func (t *Task) recovered() {
+	p := recover()
+	if p == nil {
+		return
+	}
+	if !t.unit.running {
+		panic(p)
+	}
+	if t.env.failed == nil {
+		t.env.failed = t.env.panicked(t.unit.node, p)
+	}
+	t.end()
+}
+
+func (e *Env) panicked(node string, p any) *Error {
+	err, ok := p.(error)
+	if !ok {
+		err = fmt.Errorf("%v", p)
+	}
+	topic, partition, offset := e.Source()
+	return &Error{
+		Task: e.t.cfg.ID, Topic: topic, Partition: partition, Offset: offset, Node: node, Kind: KindPanic, Err: err, Stack: debug.Stack(),
+	}
+}
