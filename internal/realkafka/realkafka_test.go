@@ -1,0 +1,110 @@
+package realkafka
+
+import (
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if err := StopShared(); err != nil {
+			println(err.Error())
+			code = max(code, 1)
+		}
+		os.Exit(code)
+	}))
+}
+
+func reachable(addr string) bool {
+	c, err := net.DialTimeout("tcp", addr, time.Second)
+	if err != nil {
+		return false
+	}
+	_ = c.Close()
+	return true
+}
+
+func TestLifeOfACluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts brokers")
+	}
+	c := Start(t, 1, "num.partitions=3")
+	require.Len(t, c.Addrs(), 1)
+	require.True(t, reachable(c.Addr(1)))
+
+	require.NoError(t, c.Pause(1))
+	require.NoError(t, c.Resume(1))
+
+	require.NoError(t, c.Kill(1))
+	require.False(t, reachable(c.Addr(1)))
+	require.NoError(t, c.Restart(1))
+	require.True(t, reachable(c.Addr(1)))
+	require.Contains(t, c.tail(), "node 1:")
+
+	require.NoError(t, c.StopNode(1))
+	require.False(t, reachable(c.Addr(1)))
+	require.NoError(t, c.Stop())
+	_, err := c.pid(1)
+	require.Error(t, err, "a stopped node has no process id")
+}
+
+func TestSharedIsStartedOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a broker")
+	}
+	require.Same(t, Shared(t), Shared(t))
+}
+
+// recorder is a test that is skipped or fails without ending the real one.
+type recorder struct {
+	testing.TB
+	skipped, failed bool
+}
+
+func (r *recorder) Helper()              {}
+func (r *recorder) Skipf(string, ...any) { r.skipped = true }
+func (r *recorder) Fatal(...any)         { r.failed = true }
+
+func TestWithoutJava(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	err := available()
+	require.ErrorIs(t, err, errMissing)
+
+	t.Setenv("REQUIRE_KAFKA", "")
+	r := &recorder{TB: t}
+	giveUp(r, err)
+	require.True(t, r.skipped)
+	require.False(t, r.failed)
+
+	t.Setenv("REQUIRE_KAFKA", "1")
+	r = &recorder{TB: t}
+	giveUp(r, err)
+	require.True(t, r.failed)
+}
+
+func TestScriptSaysHowToUseIt(t *testing.T) {
+	if err := available(); err != nil {
+		t.Skip(err)
+	}
+	script, err := unpack(t.TempDir())
+	require.NoError(t, err)
+	c := &Cluster{script: script}
+	_, err = c.run(nil, "help")
+	require.ErrorContains(t, err, "kafka.sh start DIR")
+}
+
+func TestBrokenSettingIsReported(t *testing.T) {
+	if err := available(); err != nil {
+		t.Skip(err)
+	}
+	if testing.Short() {
+		t.Skip("starts a broker")
+	}
+	_, err := start(t.TempDir(), 1, []string{"num.partitions=none"})
+	require.ErrorContains(t, err, "num.partitions")
+}
