@@ -75,10 +75,13 @@ launch() {
   echo "$pid" > "$n/pid"
   if [ -n "${KAFKA_PARENT:-}" ]; then
     ( trap '' HUP INT
-      while kill -0 "$KAFKA_PARENT" 2> /dev/null && kill -0 "$pid" 2> /dev/null; do sleep 1; done
+      while alive "$KAFKA_PARENT" && alive "$pid"; do sleep 1; done
       kill -KILL "$pid" 2> /dev/null || true ) > /dev/null 2>&1 < /dev/null &
   fi
 }
+
+# alive PID: whether it runs; a dead one that nobody collected does not.
+alive() { case $(ps -o stat= -p "$1" 2> /dev/null) in "" | Z*) return 1 ;; esac; }
 
 port_of() { sed -n 's/^listeners=PLAINTEXT:\/\/127.0.0.1:\([0-9]*\),.*/\1/p' "$1/server.properties"; }
 
@@ -87,7 +90,7 @@ await() {
   local n=$1/$2 port t
   port=$(port_of "$n")
   for ((t = 0; ; t++)); do
-    kill -0 "$(cat "$n/pid")" 2> /dev/null || { echo "kafka.sh: broker $2 died:" >&2; tail -20 "$n/log" >&2; exit 1; }
+    alive "$(cat "$n/pid")" || { echo "kafka.sh: broker $2 died:" >&2; tail -20 "$n/log" >&2; exit 1; }
     (exec 3<> "/dev/tcp/127.0.0.1/$port") 2> /dev/null && return
     ((t < 600)) || { echo "kafka.sh: broker $2 is not up after 60 s, see $n/log" >&2; exit 1; }
     sleep 0.1
@@ -112,7 +115,7 @@ stop() {
   for p in "$1"/*/pid; do
     [ -e "$p" ] || continue
     pid=$(cat "$p")
-    for ((t = 0; t < 150; t++)); do kill -0 "$pid" 2> /dev/null || break; sleep 0.1; done
+    for ((t = 0; t < 150; t++)); do alive "$pid" || break; sleep 0.1; done
     kill -KILL "$pid" 2> /dev/null || true
     rm -f "$p"
   done
