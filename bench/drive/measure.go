@@ -179,8 +179,8 @@ func (r *result) cost(c course, started time.Time) {
 	r.CPUPerMillionSteady, r.RecordsPerSecondSteady = r.CPUPerMillion, r.RecordsPerSecond
 	rest := 1 - c.quarter.done.share
 	span := c.output.at.Sub(c.quarter.at).Seconds()
-	if c.quarter.at.IsZero() || rest <= 0 || span <= 0 {
-		return // so fast that the first look after the quarter found it all done: only the whole can be told
+	if c.quarter.at.IsZero() || rest < .5 || span <= 0 {
+		return // so fast that the first look after the quarter found more than half of it done: only the whole can be told
 	}
 	r.CPUPerMillionSteady = (c.end.cpu - c.quarter.cpu) / (rest * millions)
 	r.RecordsPerSecondSteady = rest * float64(r.Records) / span

@@ -1,0 +1,92 @@
+package lint
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// Module is the import path of the repository; packages are named relative to it.
+const Module = "github.com/understudy-streams/understudy"
+
+// A layer may import its own packages and those of lower layers.
+type layer int
+
+const (
+	storage  layer = iota // statestore
+	inside                // task, assignor, retry
+	internal              // internal/...
+	public                // streams
+	programs              // examples, cmd
+)
+
+func (l layer) String() string {
+	return [...]string{"statestore", "task, assignor, retry", "internal", "streams", "examples, cmd"}[l]
+}
+
+// place says what a package is.
+type place struct {
+	pattern string // relative to Module; "/..." at the end takes in what is below
+	layer   layer
+	core    bool     // pure: see core.go
+	shells  []string // files of a core's folder that are not pure
+	pending bool     // not written yet
+}
+
+// layers is the whole tree. The first pattern that matches counts.
+var layers = []place{
+	{pattern: "statestore", layer: storage, core: true},
+	{pattern: "statestore/...", layer: storage},
+
+	{pattern: "task", layer: inside, core: true},
+	{pattern: "assignor", layer: inside, core: true},
+	{pattern: "retry", layer: inside, core: true, pending: true},
+
+	{pattern: "internal/kcode", layer: internal, core: true},
+	{pattern: "internal/engine", layer: internal, core: true},
+	{pattern: "internal/group", layer: internal, core: true, shells: []string{"carrier.go", "transport.go", "kafka.go"}},
+	{pattern: "internal/modelbroker", layer: internal, core: true},
+	{pattern: "internal/sim", layer: internal, core: true, pending: true},
+	{pattern: "internal/kafka", layer: internal},
+	{pattern: "internal/broker", layer: internal},
+	{pattern: "internal/realkafka", layer: internal},
+	{pattern: "internal/shell", layer: internal},
+	{pattern: "internal/lint", layer: internal},
+
+	{pattern: "streams/...", layer: public},
+	{pattern: "cmd/...", layer: programs, pending: true},
+	{pattern: "examples/...", layer: programs},
+}
+
+// sideways are the imports between different packages of the layer `inside`; elsewhere neighbours are free to import each other.
+var sideways = map[string][]string{
+	"assignor": {"task"},
+	"retry":    {"task"},
+}
+
+func (p place) matches(name string) bool {
+	if below, ok := strings.CutSuffix(p.pattern, "/..."); ok {
+		return name == below || strings.HasPrefix(name, below+"/")
+	}
+	return name == p.pattern
+}
+
+// locate returns what the package is; name is relative to Module.
+func locate(places []place, name string) (place, bool) {
+	i := slices.IndexFunc(places, func(p place) bool { return p.matches(name) })
+	if i < 0 {
+		return place{}, false
+	}
+	return places[i], true
+}
+
+// pure says whether the file of the core is held to the rules of a core.
+func (p place) pure(file string) bool { return p.core && !slices.Contains(p.shells, path.Base(file)) }
+
+// relative returns the package's name within the module, and false for a package of somebody else.
+func relative(importPath string) (string, bool) {
+	if importPath == Module {
+		return ".", true
+	}
+	return strings.CutPrefix(importPath, Module+"/")
+}

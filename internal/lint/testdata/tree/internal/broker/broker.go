@@ -1,0 +1,3 @@
+package broker
+
+import _ "github.com/IBM/sarama"

@@ -1,0 +1,3 @@
+package group
+
+import _ "sync" // a shell file

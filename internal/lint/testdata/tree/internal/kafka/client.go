@@ -1,0 +1,3 @@
+package kafka
+
+import _ "github.com/IBM/sarama" // its place

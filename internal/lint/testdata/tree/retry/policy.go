@@ -1,0 +1,3 @@
+package retry
+
+const Never = 0

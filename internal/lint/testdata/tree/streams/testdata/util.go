@@ -1,0 +1,1 @@
+package testdata // not compiled, not looked at

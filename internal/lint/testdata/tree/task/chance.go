@@ -1,0 +1,5 @@
+package task
+
+import "math/rand/v2"
+
+var coin = rand.IntN(2)

@@ -1,0 +1,15 @@
+package task
+
+import (
+	_ "log/slog"
+	_ "math/rand"
+	_ "net/http"
+	_ "os/exec"
+	_ "sync/atomic"
+	. "time"
+
+	_ "example.com/deep"
+	_ "github.com/understudy-streams/understudy/retry"
+)
+
+const tick = Second

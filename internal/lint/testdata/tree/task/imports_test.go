@@ -1,0 +1,3 @@
+package task
+
+import _ "os" // tests may

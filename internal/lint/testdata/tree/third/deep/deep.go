@@ -1,0 +1,5 @@
+package deep
+
+import "example.com/deep/deeper"
+
+var Name = deeper.Name

@@ -1,0 +1,5 @@
+package deeper
+
+import "os"
+
+var Name = os.Args[0]

@@ -1,0 +1,3 @@
+package sarama
+
+const Version = 1
