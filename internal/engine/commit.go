@@ -122,13 +122,13 @@ func (e *Engine) flushCommits() {
 }
 
 func (e *Engine) sendCommit(ready []*life) {
-	member, generation, _ := e.member.Membership()
+	member, generation, coordinator := e.member.Membership()
 	if generation < 0 {
 		return // lost; the tasks are told
 	}
 	c := &e.committer
 	c.gather, c.request, c.sent = time.Time{}, e.request(), ready
-	a := CommitOffsets{Request: c.request, MemberID: member, Generation: generation}
+	a := CommitOffsets{Request: c.request, Coordinator: coordinator, MemberID: member, Generation: generation}
 	for _, l := range ready {
 		l.sealed.phase = awaitOffsets
 		for _, o := range l.sealed.Offsets {

@@ -161,6 +161,8 @@ func (e *Engine) handle(ev Event) {
 		e.partStopped(ev.Failed)
 	case MetadataKnown:
 		e.metadataKnown(ev)
+	case Heard:
+		e.note(ev.Note)
 	}
 }
 

@@ -100,6 +100,8 @@ type (
 	PartMoved struct{ Lost PartLost }
 	// PartStopped says that a partition cannot be read on without a decision.
 	PartStopped struct{ Failed PartFailed }
+	// Heard passes a notice of a shell on to where all notices go.
+	Heard struct{ Note Notice }
 	// MetadataKnown answers RefreshMetadata.
 	MetadataKnown struct {
 		Leaders map[task.TopicPartition]Leader
@@ -142,6 +144,7 @@ func (OffsetsCommitted) engineEvent() {}
 func (PartMoved) engineEvent()        {}
 func (PartStopped) engineEvent()      {}
 func (MetadataKnown) engineEvent()    {}
+func (Heard) engineEvent()            {}
 
 // Action is what an Engine wants done.
 type Action interface{ engineAction() }
@@ -153,8 +156,9 @@ type (
 	MemberAction struct{ Action group.Action }
 	// FetchOffsets asks the group's coordinator for committed offsets, stable ones only (KIP-447's RequireStable).
 	FetchOffsets struct {
-		Request uint64
-		Parts   []task.TopicPartition
+		Request     uint64
+		Coordinator string // its address
+		Parts       []task.TopicPartition
 	}
 	// OpenStores opens the stores of a task; CloseStores closes them.
 	OpenStores struct {
@@ -205,10 +209,11 @@ type (
 	}
 	// CommitOffsets commits input offsets under the applied generation.
 	CommitOffsets struct {
-		Request    uint64
-		MemberID   string
-		Generation int32
-		Offsets    []task.InputOffset
+		Request     uint64
+		Coordinator string // its address
+		MemberID    string
+		Generation  int32
+		Offsets     []task.InputOffset
 	}
 	// PurgeRecords deletes the records of repartition topics below these offsets (DeleteRecords).
 	PurgeRecords struct {

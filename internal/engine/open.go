@@ -96,7 +96,8 @@ func (e *Engine) flushOpens() {
 	}
 	if len(fetch) > 0 && e.opens.fetch == 0 {
 		e.opens.fetch = e.request()
-		e.do(FetchOffsets{Request: e.opens.fetch, Parts: fetch})
+		_, _, coordinator := e.member.Membership()
+		e.do(FetchOffsets{Request: e.opens.fetch, Coordinator: coordinator, Parts: fetch})
 	}
 	if len(list) > 0 && e.opens.list == 0 {
 		e.opens.list = e.request()

@@ -1,0 +1,169 @@
+package engine
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/understudy-streams/understudy/internal/kcode"
+	"github.com/understudy-streams/understudy/task"
+)
+
+type plannerBench struct {
+	p         *Planner
+	now       time.Time
+	sent      []SendFetch
+	delivered []Deliver
+	lost      []PartLost
+	failed    []PartFailed
+	wake      time.Time
+}
+
+func newPlannerBench(cfg PlannerConfig) *plannerBench { return &plannerBench{p: NewPlanner(cfg), now: t0} }
+
+func (b *plannerBench) step(ev PlannerEvent) {
+	for _, a := range b.p.Step(b.now, ev) {
+		switch a := a.(type) {
+		case SendFetch:
+			b.sent = append(b.sent, a)
+		case Deliver:
+			b.delivered = append(b.delivered, a)
+		case PartLost:
+			b.lost = append(b.lost, a)
+		case PartFailed:
+			b.failed = append(b.failed, a)
+		case PlannerWake:
+			b.wake = a.At
+		}
+	}
+}
+
+func (b *plannerBench) last() SendFetch { return b.sent[len(b.sent)-1] }
+
+func src(topic string, part int32) FetchSource {
+	return FetchSource{TopicPartition: task.TopicPartition{Topic: topic, Partition: part}, Task: task.ID{Partition: part}, Epoch: 1}
+}
+
+func answer(s FetchSource, next int64, bytes int) FetchedPart {
+	return FetchedPart{TopicPartition: s.TopicPartition, Batch: &task.Batch{Next: next, Bytes: bytes, Records: []task.Record{{Offset: next - 1}}}}
+}
+
+func TestPlannerFetchesAndDelivers(t *testing.T) {
+	b := newPlannerBench(PlannerConfig{})
+	s := src("in", 0)
+	b.step(FetchAdd{Source: s, Offset: 5, LeaderEpoch: 3, Bound: 1000})
+	require.Equal(t, []FetchAsk{{TopicPartition: s.TopicPartition, Offset: 5, LeaderEpoch: 3, MaxBytes: 256 << 10}}, b.last().Parts)
+	require.Equal(t, 100*time.Millisecond, b.last().MaxWait)
+	b.step(FetchAnswered{Parts: []FetchedPart{answer(s, 9, 10)}})
+	require.Equal(t, s, b.delivered[0].Source)
+	require.Equal(t, int64(9), b.last().Parts[0].Offset, "the next fetch goes on behind the batch")
+	b.step(FetchAnswered{Parts: []FetchedPart{{TopicPartition: s.TopicPartition, Batch: &task.Batch{Next: 9}}}})
+	require.Len(t, b.delivered, 1, "nothing new is no delivery")
+	b.step(FetchAnswered{Parts: []FetchedPart{{TopicPartition: s.TopicPartition, Batch: &task.Batch{Next: 12}}}})
+	require.Len(t, b.delivered, 2, "a gap moves the position without a record")
+}
+
+func TestPlannerBackPressure(t *testing.T) {
+	b := newPlannerBench(PlannerConfig{})
+	full, other := src("in", 0), src("in", 1)
+	b.step(FetchAdd{Source: full, Bound: 100})
+	b.step(FetchAnswered{Parts: []FetchedPart{answer(full, 1, 120)}})
+	require.Len(t, b.sent, 1, "nothing is left to ask for")
+	b.step(FetchAdd{Source: other, Bound: 100})
+	require.Equal(t, other.TopicPartition, b.last().Parts[0].TopicPartition)
+	require.Len(t, b.last().Parts, 1)
+	require.Equal(t, 10*time.Millisecond, b.last().MaxWait, "short, as room may come back soon")
+	b.step(FetchConsumed{Source: full, Bytes: 60})
+	b.step(FetchAnswered{Parts: []FetchedPart{answer(other, 1, 10)}})
+	require.Len(t, b.last().Parts, 1, "still over half of its bound")
+	b.step(FetchConsumed{Source: full, Bytes: 20})
+	b.step(FetchAnswered{Parts: []FetchedPart{answer(other, 2, 10)}})
+	require.Len(t, b.last().Parts, 2)
+	require.Equal(t, 100*time.Millisecond, b.last().MaxWait)
+}
+
+func TestPlannerServesInTurns(t *testing.T) {
+	b := newPlannerBench(PlannerConfig{})
+	s := []FetchSource{src("in", 0), src("in", 1), src("in", 2)}
+	b.step(FetchAdd{Source: s[0], Bound: 1 << 20})
+	b.step(FetchAdd{Source: s[1], Bound: 1 << 20})
+	b.step(FetchAdd{Source: s[2], Bound: 1 << 20})
+	b.step(FetchAnswered{Parts: []FetchedPart{answer(s[0], 1, 10)}})
+	b.step(FetchAnswered{Parts: []FetchedPart{answer(s[1], 1, 10), answer(s[0], 2, 10)}})
+	var order []int32
+	for _, p := range b.last().Parts {
+		order = append(order, p.Partition)
+	}
+	require.Equal(t, []int32{2, 1, 0}, order, "whoever was served stands at the end")
+}
+
+func TestPlannerErrors(t *testing.T) {
+	cases := []struct {
+		name   string
+		part   FetchedPart
+		lost   bool
+		failed bool
+	}{
+		{"leader moved", FetchedPart{Code: kcode.NotLeaderOrFollower}, true, false},
+		{"fenced epoch", FetchedPart{Code: kcode.FencedLeaderEpoch}, true, false},
+		{"unknown epoch", FetchedPart{Code: kcode.UnknownLeaderEpoch}, true, false},
+		{"unknown topic", FetchedPart{Code: kcode.UnknownTopicOrPartition}, true, false},
+		{"out of range", FetchedPart{Code: kcode.OffsetOutOfRange}, false, true},
+		{"not allowed", FetchedPart{Code: kcode.TopicAuthorizationFailed}, false, true},
+		{"corrupt", FetchedPart{Err: errors.New("bad crc")}, false, true},
+		{"something passing", FetchedPart{Code: kcode.Unknown}, false, false},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			b := newPlannerBench(PlannerConfig{})
+			s := src("in", 0)
+			b.step(FetchAdd{Source: s, Offset: 5, Bound: 100})
+			c.part.TopicPartition = s.TopicPartition
+			b.step(FetchAnswered{Parts: []FetchedPart{c.part}})
+			require.Equal(t, c.lost, len(b.lost) == 1)
+			require.Equal(t, c.failed, len(b.failed) == 1)
+			if c.lost {
+				require.Equal(t, int64(5), b.lost[0].Offset)
+			}
+			require.Equal(t, c.lost || c.failed, b.p.Empty(), "what is given back is not asked for again: no hot loop")
+			if !c.lost && !c.failed {
+				require.Len(t, b.sent, 1)
+				b.now = b.wake
+				b.step(PlannerTick{})
+				require.Len(t, b.sent, 2)
+			}
+		})
+	}
+}
+
+func TestPlannerTransportErrorGivesAllBackAndBacksOff(t *testing.T) {
+	b := newPlannerBench(PlannerConfig{})
+	b.step(FetchAdd{Source: src("in", 0), Offset: 5, Bound: 100})
+	b.step(FetchAnswered{Err: errors.New("refused")})
+	require.Equal(t, kcode.NetworkException, b.lost[0].Code)
+	b.step(FetchAdd{Source: src("in", 0), Offset: 5, Bound: 100})
+	require.Len(t, b.sent, 1)
+	require.Equal(t, t0.Add(50*time.Millisecond), b.wake)
+	b.now = b.wake
+	b.step(PlannerTick{})
+	require.Len(t, b.sent, 2)
+}
+
+func TestPlannerDropsWhatWasRemovedOnTheWay(t *testing.T) {
+	b := newPlannerBench(PlannerConfig{})
+	s := src("in", 0)
+	b.step(FetchAdd{Source: s, Offset: 5, Bound: 100})
+	b.step(FetchRemove{Source: s})
+	b.step(FetchAnswered{Parts: []FetchedPart{answer(s, 9, 10)}})
+	require.Empty(t, b.delivered)
+	require.True(t, b.p.Empty())
+	// Added again while the old fetch was on the way: the old answer is not its answer.
+	b.step(FetchAdd{Source: s, Offset: 5, Bound: 100})
+	b.step(FetchRemove{Source: s})
+	b.step(FetchAdd{Source: s, Offset: 50, Bound: 100})
+	b.step(FetchAnswered{Parts: []FetchedPart{answer(s, 9, 10)}})
+	require.Empty(t, b.delivered)
+	require.Equal(t, int64(50), b.last().Parts[0].Offset)
+}
