@@ -179,7 +179,10 @@ func (o *Owner) close() {
 	o.do(Closed{})
 }
 
+// fail ends the task with what it could commit. The rest of its queues is given up.
 func (o *Owner) fail(err error) {
+	o.t.abandon(ErrRolledBack, ErrRolledBack)
+	o.answerConsumed()
 	o.become(StateFailed)
 	o.do(Failed{err})
 }
@@ -203,6 +206,9 @@ func (o *Owner) settle() {
 	}
 	if o.sealDue() {
 		o.seal()
+	}
+	if !o.t.Outstanding() {
+		o.commitNow = false // there was nothing to commit
 	}
 	if o.state != StateRunning || !o.t.Runnable() || o.t.out.lingers(o.now, o.t.cfg.Linger) {
 		o.t.Flush()
@@ -272,10 +278,10 @@ func (o *Owner) answerWake() {
 			at = t
 		}
 	}
-	if o.t.Dirty() && !o.t.Outstanding() {
+	if !o.t.Outstanding() && o.t.Dirty() {
 		earlier(o.due)
 	}
-	if next := o.t.timers.due[WallClock]; next != never {
+	if next := o.t.timers.due[WallClock]; next != never && !o.t.halted() {
 		earlier(time.UnixMilli(next))
 	}
 	if len(o.t.out.active.Groups) > 0 {

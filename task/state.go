@@ -4,26 +4,23 @@ import "fmt"
 
 // State is where an Owner is in its life.
 //
-//	             Resume
-//	           ┌─────────┐
-//	           ▼         │
-//	Created ─► Running ─► Releasing ─► Released ─► Closed
-//	           ▲             │            │          ▲
-//	           │             ▼            │          │
-//	           │           Failed ────────┼──────────┤
-//	           └──────────────────────────┘          │
-//	             Resume                              │
-//	           any state ────── Close ───────────────┘
+//	Created ──► Running ──► Releasing ──► Released
+//	               ▲            │            │
+//	               ├── Resume ──┴── Resume ──┘
 //
-// A record that fails takes the task through Releasing too: what precedes it is committed first. A task that is lost goes to Released
-// without a commit; it cannot be resumed.
+//	Running ──── Lost ────► Released      without a commit; it cannot be resumed
+//	Releasing ─ failure ──► Failed        what precedes the failure is committed first
+//	Released ── Resume ───► Failed        of a task that was lost
+//	any ──────── Close ───► Closed
+//
+// A record that fails takes the task from Running through Releasing to Failed.
 type State uint8
 
 const (
 	StateCreated   State = iota // made, no event yet
 	StateRunning                // processes records
 	StateReleasing              // takes nothing more; commits the rest
-	StateReleased               // nothing uncommitted; can be resumed
+	StateReleased               // nothing uncommitted; Resume is possible
 	StateFailed                 // a unit or a commit failed; only Close is left
 	StateClosed
 )
@@ -39,11 +36,11 @@ func (s State) String() string {
 
 // legal has the transitions that exist. Everything else is our bug.
 var legal = map[State][]State{
-	StateCreated:   {StateRunning, StateReleasing, StateReleased, StateClosed},
-	StateRunning:   {StateReleasing, StateReleased, StateFailed, StateClosed},
+	StateCreated:   {StateRunning},
+	StateRunning:   {StateReleasing, StateReleased, StateClosed},
 	StateReleasing: {StateRunning, StateReleased, StateFailed, StateClosed},
 	StateReleased:  {StateRunning, StateFailed, StateClosed},
-	StateFailed:    {StateReleased, StateClosed},
+	StateFailed:    {StateClosed},
 	StateClosed:    {},
 }
 

@@ -1,0 +1,116 @@
+package task
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/understudy-streams/understudy/statestore"
+)
+
+// bench is a task over one reused batch, with effects acknowledged and commits done as they come.
+type bench struct {
+	t     *Task
+	batch *Batch
+	rs    []Record
+	next  int64
+	now   time.Time
+}
+
+const benchRecords, benchKeys = 1000, 500
+
+func newBench(t testing.TB, spec *Spec) *bench {
+	cfg := Config{
+		ID: testID, Spec: spec, Positions: []int64{0}, StreamTime: -1, Partitions: func(string) int32 { return 8 }, CommitInterval: time.Second,
+	}
+	cfg.Stores = make([]statestore.Reader, len(spec.Stores))
+	task, err := NewTask(cfg)
+	require.NoError(t, err)
+	b := &bench{t: task, now: epoch0, batch: &Batch{}}
+	for i := range benchRecords {
+		b.rs = append(b.rs, rec(0, fmt.Sprintf("key-%05d", i*7919%benchKeys), "a value of forty bytes, more or less so.", int64(i)))
+	}
+	for range 20 { // warm: arenas, caches, free lists
+		b.turn()
+		b.commit()
+	}
+	return b
+}
+
+// turn processes one batch.
+func (b *bench) turn() {
+	for i := range b.rs {
+		b.rs[i].Offset = b.next
+		b.next++
+	}
+	b.batch.Records, b.batch.Next = b.rs, b.next
+	b.t.Add(0, b.batch)
+	if n := b.t.Process(b.now, len(b.rs)); n != len(b.rs) {
+		panic(fmt.Sprintf("%d processed: %v", n, b.t.Err()))
+	}
+	b.drain()
+}
+
+func (b *bench) drain() {
+	for e := b.t.TakeEffects(); e != nil; e = b.t.TakeEffects() {
+		b.t.Acked(e.Seq)
+	}
+}
+
+func (b *bench) commit() {
+	b.t.Seal(b.now)
+	b.drain()
+	b.t.Committed(nil)
+}
+
+func TestARecordAllocatesNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	for _, c := range []struct {
+		name string
+		spec *Spec
+	}{{"map", mapSpec()}, {"count", countSpec(true)}, {"headers", withHeaders(mapSpec())}} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBench(t, c.spec)
+			require.Zero(t, testing.AllocsPerRun(20, b.turn), "of a thousand records")
+			b.commit()
+			// A commit makes one string, the metadata, and nothing that grows with the records.
+			require.LessOrEqual(t, testing.AllocsPerRun(20, func() { b.turn(); b.commit() }), 2.0)
+		})
+	}
+}
+
+// withHeaders passes two headers with each record.
+func withHeaders(s *Spec) *Spec {
+	build := s.Build
+	s.Build = func(e *Env) (*Graph, error) {
+		g, err := build(e)
+		h := []Header{{"trace", []byte("0123456789abcdef")}, {"null", nil}}
+		inner := g.Inputs[0]
+		g.Inputs[0] = func(r *Record) {
+			r.Headers = h
+			inner(r)
+		}
+		return g, err
+	}
+	return s
+}
+
+func benchmark(b *testing.B, spec *Spec) {
+	x := newBench(b, spec)
+	b.ReportAllocs()
+	n := 0
+	for b.Loop() {
+		x.turn()
+		if n++; n%100 == 0 {
+			x.commit()
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/benchRecords, "ns/record")
+}
+
+func BenchmarkMap(b *testing.B)   { benchmark(b, mapSpec()) }
+func BenchmarkCount(b *testing.B) { benchmark(b, countSpec(true)) }

@@ -1,0 +1,509 @@
+package task
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/understudy-streams/understudy/statestore"
+)
+
+func TestCommitsFallOnTheInterval(t *testing.T) {
+	w := newWorld(t, Config{Spec: mapSpec(), CommitInterval: 300 * time.Millisecond})
+	w.now = time.UnixMilli(1_000_100)
+	w.feed(0, batch(1, rec(0, "a", "1", 10)))
+	require.Empty(t, w.commits)
+	require.True(t, w.wake.Equal(time.UnixMilli(1_000_200)), "%v", w.wake.UnixMilli())
+	w.advance(99 * time.Millisecond)
+	require.Empty(t, w.commits)
+	w.advance(time.Millisecond)
+	require.Equal(t, []string{"in@1 st=10 n=1"}, w.commits)
+	require.Equal(t, "AgAAAAAAAAAK", w.committed["in"].Metadata)
+
+	w.advance(time.Hour) // with nothing to commit the interval passes unused
+	require.Len(t, w.commits, 1)
+	w.feed(0, batch(2, rec(1, "a", "1", 10)))
+	require.Len(t, w.commits, 1)
+	w.advance(300 * time.Millisecond)
+	require.Len(t, w.commits, 2)
+}
+
+func TestATaskThatOnlyMovedCommits(t *testing.T) {
+	s := countSpec(false)
+	w := newWorld(t, Config{Spec: s})
+	w.feed(0, batch(3, rec(0, "-", "1", 1), rec(1, "-", "1", 2), rec(2, "-", "1", 3))) // dropped by the node
+	w.advance(time.Second)
+	require.Equal(t, []string{"in@3 st=3 n=3"}, w.commits)
+	require.Equal(t, []Dropped{{"null-key", 3}}, w.owner.Stats().Dropped)
+	w.feed(0, &Batch{Next: 9, Bytes: 1}) // a gap
+	w.advance(time.Second)
+	require.Equal(t, []string{"in@3 st=3 n=3", "in@9 st=3 n=0"}, w.commits)
+	require.EqualValues(t, 2, w.owner.Stats().Commits)
+	w.step(Commit{})
+	w.advance(time.Second)
+	require.Len(t, w.commits, 2, "nothing to commit")
+}
+
+func TestProcessingGoesOnBesideACommit(t *testing.T) {
+	w := newWorld(t, Config{Spec: countSpec(true)})
+	w.holdCommits = true
+	w.feed(0, batch(1, rec(0, "a", "1", 10)))
+	w.step(Commit{})
+	require.Len(t, w.seals, 1)
+	require.EqualValues(t, 1, w.seals[0].Seq)
+	require.Equal(t, []SealedStore{{Store: 0, Changelog: TopicPartition{"counts-changelog", 1}, Changes: []statestore.Change{
+		{Key: []byte("a"), Value: []byte{0, 0, 0, 0, 0, 0, 0, 1}, Timestamp: 10},
+	}}}, w.seals[0].Stores)
+
+	w.feed(0, batch(3, rec(1, "a", "1", 11), rec(2, "b", "1", 12)))
+	w.step(Commit{})
+	require.Len(t, w.seals, 1, "at most one is outstanding")
+	w.commit(nil)
+	require.Len(t, w.seals, 1, "the next one follows at once")
+	w.commit(nil)
+	require.Equal(t, map[string]string{"a": "2@11", "b": "1@12"}, w.rows(0))
+	require.Equal(t, []string{"a:1@10", "a:2@11", "b:1@12"}, w.out["out-0"])
+	require.Equal(t, []string{"in@1 st=10 n=1", "in@3 st=12 n=2"}, w.commits)
+}
+
+func TestActionsComeInTheOrderOfTheirStart(t *testing.T) {
+	w := newWorld(t, Config{Spec: countSpec(true)})
+	w.holdCommits = true
+	w.step(Fetched{0, batch(1, rec(0, "a", "1", 10))})
+	w.step(Work{})
+	require.Equal(t, []string{"Consumed", "Wake"}, w.actions)
+	w.step(Commit{})
+	require.Equal(t, []string{"Send", "Seal"}, w.actions)
+	w.holdCommits = false
+	w.step(Tick{})
+	require.Equal(t, StateRunning, w.owner.State())
+	require.Equal(t, map[int]int{0: 22}, w.consumed)
+}
+
+func TestReleaseCommitsTheRest(t *testing.T) {
+	w := newWorld(t, Config{Spec: countSpec(true)})
+	w.holdCommits = true
+	w.feed(0, batch(1, rec(0, "a", "1", 10)))
+	w.step(Fetched{0, batch(2, rec(1, "a", "1", 11))})
+	w.step(Commit{})
+	w.step(Release{})
+	require.False(t, w.owner.Runnable(), "takes nothing more")
+	w.step(Work{})
+	require.Equal(t, StateReleasing, w.owner.State())
+	require.NotContains(t, w.actions, "Released")
+	w.actions = nil
+	w.commit(nil)
+	require.Equal(t, []string{"Released"}, w.actions)
+	require.Equal(t, StateReleased, w.owner.State())
+	require.EqualValues(t, 1, w.committed["in"].Offset)
+
+	w.step(Resume{})
+	w.work()
+	w.step(Commit{})
+	w.commit(nil)
+	require.EqualValues(t, 2, w.committed["in"].Offset, "what was queued is still there")
+	require.Equal(t, map[string]string{"a": "2@11"}, w.rows(0))
+}
+
+func TestReleaseWithNothingToCommitIsAnsweredAtOnce(t *testing.T) {
+	w := newWorld(t, Config{Spec: mapSpec()})
+	w.step(Release{})
+	require.Equal(t, []string{"Released"}, w.actions)
+	w.step(Release{})
+	require.Equal(t, []string{"Released"}, w.actions, "each is answered")
+	w.step(Close{})
+	require.Equal(t, []string{"Closed"}, w.actions)
+	w.step(Close{})
+	w.step(Release{})
+	w.step(Work{})
+	require.Empty(t, w.actions)
+}
+
+func TestResumeWhileReleasing(t *testing.T) {
+	w := newWorld(t, Config{Spec: mapSpec()})
+	w.holdCommits = true
+	w.feed(0, batch(1, rec(0, "a", "1", 10)))
+	w.step(Release{})
+	w.step(Resume{})
+	w.actions = nil
+	w.commit(nil)
+	require.NotContains(t, w.actions, "Released")
+	require.Equal(t, StateRunning, w.owner.State())
+}
+
+func TestALostTaskDropsWhatIsNotCommitted(t *testing.T) {
+	var told []error
+	w := newWorld(t, Config{Spec: asyncSpec(&told)})
+	w.holdCommits, w.holdAcks = true, true
+	w.feed(0, batch(1, rec(0, "a", "async", 10))) // sealed
+	w.feed(0, batch(2, rec(1, "a", "async", 10))) // active
+	require.Len(t, w.seals, 1)
+	w.step(Fetched{0, batch(3, rec(2, "a", "v", 10))})
+	w.step(Lost{})
+	require.Equal(t, []string{"Consumed"}, w.actions)
+	require.Equal(t, []error{ErrLost, ErrLost}, told)
+	require.Equal(t, StateReleased, w.owner.State())
+	require.Zero(t, w.owner.Stats().Dirty)
+	w.step(Committed{nil}) // too late
+	w.step(Fetched{0, batch(4, rec(3, "a", "v", 10))})
+	require.Equal(t, []string{"Consumed"}, w.actions, "what comes late is given back")
+	w.step(Work{})
+	w.step(Commit{})
+	require.Empty(t, w.actions)
+	require.Empty(t, w.rows(0))
+
+	w.step(Resume{})
+	require.ErrorIs(t, w.failed, ErrLost)
+	w.step(Release{})
+	require.Equal(t, []string{"Released"}, w.actions, "also when it has failed")
+	w.step(Lost{})
+	w.step(Close{})
+	require.Equal(t, StateClosed, w.owner.State())
+}
+
+func TestAFailedCommitStopsTheTask(t *testing.T) {
+	var told []error
+	w := newWorld(t, Config{Spec: asyncSpec(&told)})
+	w.holdCommits = true
+	w.feed(0, batch(2, rec(0, "a", "async", 10), rec(1, "a", "async", 10)))
+	refused := errors.New("refused")
+	w.commit(refused)
+	require.Equal(t, []error{refused, ErrRolledBack}, told)
+	require.ErrorIs(t, w.failed, refused)
+	require.EqualError(t, w.failed, "task 0_1: commit: refused")
+	require.Empty(t, w.rows(0))
+	require.Equal(t, StateFailed, w.owner.State())
+}
+
+func TestAFailingEmissionDropsTheGeneration(t *testing.T) {
+	var told []error
+	w := newWorld(t, Config{Spec: countSpec(true)})
+	w.feed(0, batch(1, rec(0, "a", "1", 10)))
+	w.step(Commit{})
+	w.feed(0, batch(3, rec(1, "a", "1", 11), rec(2, "poison", "1", 12)))
+	w.owner.t.commit.callbacks = append(w.owner.t.commit.callbacks, func(err error) { told = append(told, err) })
+	w.step(Release{})
+	require.Equal(t, []string{"Failed", "Released"}, w.actions)
+	require.ErrorContains(t, w.failed, `node "out": emit: bad value`)
+	require.Equal(t, []error{ErrRolledBack}, told)
+	require.Equal(t, []string{"in@1 st=10 n=1"}, w.commits)
+	require.Equal(t, []string{"a:1@10"}, w.out["out-0"])
+	require.Equal(t, map[string]string{"a": "1@10"}, w.rows(0))
+}
+
+func TestAFailureIsAnsweredAfterItsCommit(t *testing.T) {
+	w := newWorld(t, Config{Spec: mapSpec()})
+	w.holdCommits = true
+	w.feed(0, batch(2, rec(0, "a", "1", 10), rec(1, "a", "bad", 11)))
+	require.NoError(t, w.failed)
+	require.ErrorIs(t, w.owner.Err(), errBad)
+	w.step(Release{})
+	w.step(Resume{}) // is not possible any more
+	require.Equal(t, StateReleasing, w.owner.State())
+	w.actions = nil
+	w.commit(nil)
+	require.Equal(t, []string{"Consumed", "Failed", "Released"}, w.actions, "its queue is given up")
+	require.EqualValues(t, 1, w.committed["in"].Offset)
+}
+
+// asyncSpec counts, and asks for commits: "async" and "sync" values do.
+func asyncSpec(told *[]error) *Spec {
+	s := countSpec(false)
+	build := s.Build
+	s.Build = func(e *Env) (*Graph, error) {
+		g, err := build(e)
+		count := g.Inputs[0]
+		g.Inputs[0] = func(r *Record) {
+			switch string(r.Value) {
+			case "async", "panic":
+				e.CommitAsync(func(err error) { *told = append(*told, err) })
+			case "again":
+				e.CommitAsync(func(err error) {
+					*told = append(*told, err)
+					e.CommitAsync(func(err error) { *told = append(*told, fmt.Errorf("again: %w", err)) })
+				})
+			case "sync":
+				e.RequestCommit()
+			case "callback panics":
+				e.CommitAsync(func(error) { panic(errBad) })
+			case "nil":
+				e.CommitAsync(nil)
+			}
+			count(r)
+		}
+		return g, err
+	}
+	return s
+}
+
+func TestRequestCommitWaits(t *testing.T) {
+	w := newWorld(t, Config{Spec: asyncSpec(new([]error))})
+	w.holdCommits = true
+	w.step(Fetched{0, batch(3, rec(0, "a", "v", 10), rec(1, "a", "sync", 10), rec(2, "a", "v", 10))})
+	w.step(Work{Records: 1})
+	w.step(Commit{})
+	w.step(Work{Records: 9})
+	require.False(t, w.owner.Runnable())
+	w.commit(nil)
+	require.False(t, w.owner.Runnable(), "that commit does not cover it")
+	require.Len(t, w.seals, 1)
+	require.EqualValues(t, 2, w.seals[0].Offsets[0].Offset, "nothing more was taken")
+	w.commit(nil)
+	require.True(t, w.owner.Runnable())
+	w.work()
+	require.EqualValues(t, 3, w.owner.Stats().Processed)
+}
+
+func TestCommitAsyncGoesOn(t *testing.T) {
+	var told []error
+	w := newWorld(t, Config{Spec: asyncSpec(&told)})
+	w.holdCommits = true
+	w.feed(0, batch(4, rec(0, "a", "async", 10), rec(1, "a", "async", 10), rec(2, "a", "nil", 10), rec(3, "a", "v", 10)))
+	require.EqualValues(t, 4, w.owner.Stats().Processed)
+	require.Empty(t, told)
+	require.EqualValues(t, 1, w.seals[0].Offsets[0].Offset)
+	w.commit(nil)
+	require.Equal(t, []error{nil}, told)
+	require.EqualValues(t, 4, w.seals[0].Offsets[0].Offset)
+	w.commit(nil)
+	require.Equal(t, []error{nil, nil}, told)
+	require.Empty(t, w.seals)
+}
+
+func TestCallbacksOfCommits(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		value  string
+		then   Event
+		told   []error
+		failed bool
+	}{
+		{"of a unit that fails", "panic", Tick{}, []error{ErrRolledBack}, true},
+		{"of a task that is closed", "async", Close{}, []error{ErrReleased}, false},
+		{"that asks again when it is told an error", "again", Lost{}, []error{ErrLost}, false},
+		{"that panics", "callback panics", Committed{}, nil, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var told []error
+			w := newWorld(t, Config{Spec: asyncSpec(&told)})
+			w.holdCommits = true
+			w.feed(0, batch(1, rec(0, "a", c.value, 10)))
+			w.step(c.then)
+			if len(w.seals) > 0 && c.failed {
+				w.commit(nil)
+			}
+			require.Equal(t, c.told, told)
+			require.Equal(t, c.failed, w.failed != nil)
+		})
+	}
+	t.Run("that asks again", func(t *testing.T) {
+		var told []error
+		w := newWorld(t, Config{Spec: asyncSpec(&told)})
+		w.feed(0, batch(1, rec(0, "a", "again", 10)))
+		require.Len(t, told, 2)
+		require.Nil(t, told[0])
+		require.Len(t, w.commits, 2)
+	})
+}
+
+func TestEffectsWaitForLingerWhileThereIsWork(t *testing.T) {
+	w := newWorld(t, Config{Spec: mapSpec()})
+	var rs []Record
+	for i := range 10 {
+		rs = append(rs, rec(int64(i), "a", "1", 10))
+	}
+	w.step(Fetched{0, batch(10, rs...)})
+	w.step(Work{Records: 1})
+	require.NotContains(t, w.actions, "Send")
+	require.True(t, w.wake.Equal(w.now.Add(5*time.Millisecond)))
+	w.now = w.now.Add(4 * time.Millisecond)
+	w.step(Work{Records: 1})
+	require.NotContains(t, w.actions, "Send")
+	w.now = w.now.Add(time.Millisecond)
+	w.step(Work{Records: 1})
+	require.Contains(t, w.actions, "Send")
+	w.step(Work{Records: 9})
+	require.Contains(t, w.actions, "Send", "at once when there is nothing more to do")
+}
+
+func TestNoCreditNoWork(t *testing.T) {
+	w := newWorld(t, Config{Spec: mapSpec(), CreditBytes: 100})
+	w.holdAcks = true
+	var rs []Record
+	for i := range 10 {
+		rs = append(rs, rec(int64(i), "21", "01234567", 10)) // 26 bytes each
+	}
+	w.step(Fetched{0, batch(10, rs...)})
+	w.step(Work{Records: 100})
+	require.EqualValues(t, 4, w.owner.Stats().Processed)
+	require.Contains(t, w.actions, "Send")
+	require.Equal(t, 104, w.owner.Stats().Unacked)
+	require.False(t, w.owner.Runnable())
+	w.ack()
+	require.True(t, w.owner.Runnable())
+	w.holdAcks = false
+	w.work()
+	require.EqualValues(t, 10, w.owner.Stats().Processed)
+}
+
+func TestMuchDirtyStateCommitsNow(t *testing.T) {
+	w := newWorld(t, Config{Spec: countSpec(true), DirtyBytes: 40})
+	w.holdCommits = true
+	var rs []Record
+	for i := range 50 {
+		rs = append(rs, rec(int64(i), fmt.Sprintf("key-%02d", i), "v", 10))
+	}
+	w.step(Fetched{0, batch(50, rs...)})
+	w.work()
+	require.Len(t, w.seals, 1)
+	require.False(t, w.owner.Runnable(), "the next generation is full too")
+	processed := w.owner.Stats().Processed
+	require.Less(t, processed, int64(20))
+	w.holdCommits = false
+	w.commit(nil)
+	w.work()
+	w.step(Commit{})
+	require.EqualValues(t, 50, w.owner.Stats().Processed)
+	require.Len(t, w.rows(0), 50)
+}
+
+func TestTheBudgetFollowsTheClock(t *testing.T) {
+	w := newWorld(t, Config{Spec: mapSpec()})
+	o := w.owner
+	w.step(Work{})
+	require.Equal(t, firstBudget, o.budget)
+	w.step(Work{Took: time.Millisecond})
+	require.Equal(t, 2*firstBudget, o.budget)
+	w.step(Work{Took: 4 * time.Millisecond})
+	require.Equal(t, 2*firstBudget, o.budget)
+	w.step(Work{Took: 20 * time.Millisecond})
+	require.Equal(t, firstBudget/2, o.budget)
+	w.step(Work{Max: time.Second, Took: 20 * time.Millisecond})
+	require.Equal(t, firstBudget, o.budget)
+	w.step(Work{Took: time.Hour})
+	require.Equal(t, 1, o.budget)
+	for range 40 {
+		w.step(Work{Took: time.Microsecond})
+	}
+	require.Equal(t, maxBudget, o.budget)
+	w.step(Fetched{0, batch(3, rec(0, "a", "1", 1), rec(1, "a", "1", 1), rec(2, "a", "1", 1))})
+	w.step(Work{Records: 2})
+	require.EqualValues(t, 2, o.Stats().Processed)
+}
+
+func TestWallClockWaitsForTheCommit(t *testing.T) {
+	fired := 0
+	s := asyncSpec(new([]error))
+	build := s.Build
+	s.Build = func(e *Env) (*Graph, error) {
+		e.Schedule("p", 10*time.Millisecond, WallClock, func(int64) { fired++ })
+		return build(e)
+	}
+	w := newWorld(t, Config{Spec: s})
+	w.holdCommits = true
+	w.feed(0, batch(1, rec(0, "a", "sync", 10)))
+	w.wake = time.Time{}
+	w.advance(20 * time.Millisecond)
+	require.Zero(t, fired)
+	require.Zero(t, w.wake, "a tick would not help")
+	w.commit(nil)
+	require.False(t, w.wake.After(w.now), "woken at once")
+	w.step(Tick{})
+	require.Equal(t, 1, fired)
+}
+
+func TestClose(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		close func()
+		want  []string
+	}{
+		{"without", nil, []string{"Closed"}},
+		{"calm", func() {}, []string{"Closed"}},
+		{"panics", func() { panic(errBad) }, []string{"Failed", "Closed"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := mapSpec()
+			build := s.Build
+			s.Build = func(e *Env) (*Graph, error) {
+				g, err := build(e)
+				g.Close = c.close
+				return g, err
+			}
+			w := newWorld(t, Config{Spec: s})
+			w.step(Close{})
+			require.Equal(t, c.want, w.actions)
+			if len(c.want) > 1 {
+				require.ErrorIs(t, w.failed, errBad)
+			}
+		})
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		cfg  func(*Config)
+		want string
+	}{
+		{"no spec", func(c *Config) { c.Spec = nil }, "without a spec"},
+		{"no build", func(c *Config) { c.Spec = &Spec{} }, "no Build"},
+		{"positions", func(c *Config) { c.Positions = nil }, "0 positions for 1 inputs"},
+		{"stores", func(c *Config) { c.Stores = []statestore.Reader{nil} }, "1 readers for 0 stores"},
+		{"build fails", func(c *Config) { c.Spec.Build = func(*Env) (*Graph, error) { return nil, errBad } }, "build the nodes: bad value"},
+		{"build panics", func(c *Config) { c.Spec.Build = func(*Env) (*Graph, error) { panic(errBad) } }, "panic: bad value"},
+		{"build reports", func(c *Config) {
+			c.Spec.Build = func(e *Env) (*Graph, error) { e.Fail("n", KindProcess, errBad); return nil, nil }
+		}, `node "n": process: bad value`},
+		{"no entries", func(c *Config) { c.Spec.Build = func(*Env) (*Graph, error) { return &Graph{}, nil } }, "entry node"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cfg := Config{ID: testID, Spec: mapSpec(), Positions: []int64{0}}
+			c.cfg(&cfg)
+			_, err := New(cfg)
+			require.ErrorContains(t, err, c.want)
+			require.ErrorContains(t, err, "task 0_1")
+		})
+	}
+}
+
+func TestEnv(t *testing.T) {
+	s := countSpec(false)
+	var env *Env
+	s.Build = func(e *Env) (*Graph, error) {
+		env = e
+		require.Equal(t, testID, e.ID())
+		require.EqualValues(t, -1, e.StreamTime())
+		require.NotNil(t, e.Store(0))
+		return &Graph{Inputs: []func(*Record){func(r *Record) {
+			require.EqualValues(t, 10, e.StreamTime(), "observed before the nodes run")
+			require.EqualValues(t, 1_000_000, e.WallClock())
+			topic, partition, offset := e.Source()
+			require.Equal(t, "in-1@4", fmt.Sprintf("%s-%d@%d", topic, partition, offset))
+		}}}, nil
+	}
+	w := newWorld(t, Config{Spec: s})
+	require.Same(t, env, w.owner.Env())
+	w.feed(0, batch(5, rec(4, "a", "1", 10)))
+	require.NoError(t, w.failed)
+}
+
+func TestStateTransitions(t *testing.T) {
+	require.True(t, StateCreated.canBecome(StateRunning))
+	require.False(t, StateClosed.canBecome(StateRunning))
+	require.Equal(t, "releasing", StateReleasing.String())
+	require.Equal(t, "state 77", State(77).String())
+	w := newWorld(t, Config{Spec: mapSpec()})
+	require.Equal(t, StateCreated, w.owner.State())
+	require.Panics(t, func() { w.owner.become(StateFailed) })
+	require.Panics(t, func() { w.owner.Step(w.now, nil) })
+	w.owner.t.commit.outstanding = &Sealed{}
+	require.Panics(t, func() { w.owner.t.Seal(w.now) })
+	require.Panics(t, func() {
+		defer w.owner.t.recovered()
+		panic("outside of a unit")
+	})
+}
