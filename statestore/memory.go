@@ -143,8 +143,8 @@ type memoryTask struct {
 
 func (t *memoryTask) store(i int) *memoryStore { return t.m.now[t.id][t.specs[i].Name] }
 
-// make returns the store, and makes it if it is not there.
-func (t *memoryTask) make(i int) *memoryStore {
+// ensure returns the store, and makes it if it is not there.
+func (t *memoryTask) ensure(i int) *memoryStore {
 	stores := t.m.now[t.id]
 	if stores == nil {
 		stores = map[string]*memoryStore{}
@@ -184,7 +184,7 @@ func (t *memoryTask) Apply(b *Batch) error {
 		}
 	}
 	for _, sb := range b.Stores {
-		s := t.make(sb.Store)
+		s := t.ensure(sb.Store)
 		for _, c := range sb.Changes {
 			if c.Value == nil {
 				s.rows.delete(c.Key)

@@ -1,0 +1,297 @@
+package pebblestore
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/sstable"
+
+	"github.com/understudy-streams/understudy/statestore"
+)
+
+// ErrClosed is returned by everything that is called after Close.
+var ErrClosed = errors.New("pebblestore: closed")
+
+// DB is one Pebble database with the stores of all tasks of a process.
+type DB struct {
+	opts   Options
+	fs     *delayFS
+	health *health
+	db     *pebble.DB
+	unref  func() // caches
+
+	writerOpts sstable.WriterOptions // of tables to ingest
+
+	idle    chan struct{} // signals the janitor that a flush has ended
+	stopped chan struct{} // closed when the janitor is gone
+
+	mu        sync.Mutex
+	closed    bool
+	names     map[string]uint32
+	byID      map[uint32]string
+	tasks     map[statestore.TaskID]*taskStores
+	unflushed int
+	oldest    time.Time // of what is unflushed
+	ingests   int       // numbers the table files
+}
+
+var _ statestore.Backend = (*DB)(nil)
+
+// Open opens the database in opts.Dir, or makes it. The caller sees to it that no other process has it open, or uses OpenDir.
+func Open(opts Options) (*DB, error) {
+	opts = opts.withDefaults()
+	if opts.Dir == "" {
+		return nil, errors.New("pebblestore: Options.Dir is empty: name the directory of the database")
+	}
+	d := &DB{
+		opts:    opts,
+		fs:      newDelayFS(opts.FS, opts.RetryDelay),
+		health:  &health{dir: opts.Dir, log: opts.Log, l: opts.Listener},
+		idle:    make(chan struct{}, 1),
+		stopped: make(chan struct{}),
+		names:   map[string]uint32{},
+		byID:    map[uint32]string{},
+		tasks:   map[statestore.TaskID]*taskStores{},
+	}
+	d.health.flushed = func() {
+		select {
+		case d.idle <- struct{}{}:
+		default:
+		}
+	}
+	p := opts.pebble(d.fs, d.health)
+	d.unref = func() {
+		p.FileCache.Unref()
+		p.Cache.Unref()
+	}
+	if err := d.open(p); err != nil {
+		d.unref()
+		return nil, err
+	}
+	go d.janitor()
+	return d, nil
+}
+
+func (d *DB) open(p *pebble.Options) (err error) {
+	if d.db, err = pebble.Open(d.opts.Dir, p); err != nil {
+		return fmt.Errorf("pebblestore: open %s: %w", d.opts.Dir, err)
+	}
+	d.writerOpts = p.MakeWriterOptions(0, d.db.TableFormat())
+	if err = d.loadNames(); err == nil {
+		err = d.cleanIngests()
+	}
+	if err != nil {
+		return errors.Join(err, d.db.Close())
+	}
+	return nil
+}
+
+// loadNames reads the ids that store names have been given.
+func (d *DB) loadNames() error {
+	return d.scanMeta(namesTask, func(key, value []byte) error {
+		id, err := parseStoreID(value)
+		if err != nil {
+			return err
+		}
+		d.names[string(key)], d.byID[id] = id, string(key)
+		return nil
+	})
+}
+
+// scanMeta calls f for each row of the store of positions or names of a task.
+func (d *DB) scanMeta(id statestore.TaskID, f func(key, value []byte) error) (err error) {
+	prefix := statestore.AppendStorePrefix(nil, id, metaStore)
+	it, err := d.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: statestore.PrefixEnd(slices.Clone(prefix))})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	for ok := it.First(); ok; ok = it.Next() {
+		key, err := parseMetaKey(it.Key()[len(prefix):])
+		if err != nil {
+			return err
+		}
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return err
+		}
+		if err := f(key, value); err != nil {
+			return err
+		}
+	}
+	return it.Error()
+}
+
+// check returns why the database cannot be used, if it cannot. The caller holds mu.
+func (d *DB) check() error {
+	if d.closed {
+		return ErrClosed
+	}
+	return d.health.err()
+}
+
+// Health returns nil while the database can be written: else a *BrokenError, or the error of the last flush or compaction if none has
+// succeeded since. After the latter it recovers by itself, once there is room on the disk.
+func (d *DB) Health() error {
+	if err := d.health.err(); err != nil {
+		return err
+	}
+	d.health.mu.Lock()
+	defer d.health.mu.Unlock()
+	return d.health.diskErr
+}
+
+// Corrupt says whether a corrupt block has been found since the database was opened.
+func (d *DB) Corrupt() bool { return d.health.corrupt.Load() }
+
+// Open opens the stores of a task, which must not be open.
+func (d *DB) Open(id statestore.TaskID, stores []statestore.Spec) (statestore.TaskStores, error) {
+	if err := statestore.CheckSpecs(id, stores); err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.check(); err != nil {
+		return nil, err
+	}
+	if d.tasks[id] != nil {
+		return nil, fmt.Errorf("pebblestore: the stores of task %s are open already: close them first", id)
+	}
+	ids, err := d.register(stores)
+	if err != nil {
+		return nil, err
+	}
+	t, err := newTaskStores(d, id, ids)
+	if err != nil {
+		return nil, err
+	}
+	d.tasks[id] = t
+	return t, nil
+}
+
+// register returns the ids of the stores, and gives one to each name that has none. A new id is durable before it is used: a table that
+// is ingested can outlive what was written before it.
+func (d *DB) register(stores []statestore.Spec) ([]uint32, error) {
+	ids := make([]uint32, len(stores))
+	b := d.db.NewBatch()
+	defer b.Close()
+	next := uint32(1)
+	for id := range d.byID {
+		next = max(next, id+1)
+	}
+	added := map[string]uint32{}
+	for i, s := range stores {
+		if ids[i] = d.names[s.Name]; ids[i] != 0 {
+			continue
+		}
+		ids[i] = next
+		added[s.Name] = next
+		if err := b.Set(appendNameKey(nil, s.Name), appendStoreID(nil, next), nil); err != nil {
+			return nil, err
+		}
+		next++
+	}
+	if len(added) == 0 {
+		return ids, nil
+	}
+	if err := errors.Join(b.Commit(pebble.NoSync), d.db.Flush()); err != nil {
+		return nil, fmt.Errorf("pebblestore: write store names: %w", err)
+	}
+	for name, id := range added {
+		d.names[name], d.byID[id] = id, name
+	}
+	return ids, nil
+}
+
+// Tasks lists the tasks that have rows or positions.
+func (d *DB) Tasks() (out []statestore.StoredTask, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.check(); err != nil {
+		return nil, err
+	}
+	// Real tasks come after the task of names.
+	it, err := d.db.NewIter(&pebble.IterOptions{LowerBound: statestore.AppendTaskPrefix(nil, statestore.TaskID{})})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	for ok := it.First(); ok; {
+		id, _, _, err := statestore.CutStore(it.Key())
+		if err != nil {
+			return nil, err
+		}
+		st := statestore.StoredTask{ID: id}
+		if st.Positions, err = d.positions(id); err != nil {
+			return nil, err
+		}
+		out = append(out, st)
+		end := statestore.PrefixEnd(statestore.AppendTaskPrefix(nil, id))
+		if end == nil {
+			break
+		}
+		ok = it.SeekGE(end)
+	}
+	return out, it.Error()
+}
+
+// positions reads the stored positions of a task, by store name.
+func (d *DB) positions(id statestore.TaskID) (map[string]int64, error) {
+	out := map[string]int64{}
+	err := d.scanMeta(id, func(key, value []byte) error {
+		store, err := parseStoreID(key)
+		if err != nil {
+			return err
+		}
+		out[d.byID[store]], err = parsePosition(value)
+		return err
+	})
+	return out, err
+}
+
+// Close flushes and closes. All task stores must be closed before. If the disk does not take the flush within CloseTimeout the database
+// closes without it, and says so in its error; it is consistent all the same.
+func (d *DB) Close() error {
+	d.mu.Lock()
+	if d.closed {
+		d.mu.Unlock()
+		return nil
+	}
+	if n := len(d.tasks); n > 0 {
+		d.mu.Unlock()
+		return fmt.Errorf("pebblestore: %d tasks are open at the close of the database: close them first", n)
+	}
+	d.closed = true
+	d.mu.Unlock()
+
+	err := d.lastFlush()
+	d.fs.close()
+	err = errors.Join(err, d.db.Close())
+	close(d.idle)
+	<-d.stopped
+	d.unref()
+	return err
+}
+
+func (d *DB) lastFlush() error {
+	if err := d.health.err(); err != nil {
+		return err
+	}
+	done, err := d.db.AsyncFlush()
+	if err != nil {
+		return fmt.Errorf("pebblestore: flush: %w", err)
+	}
+	t := time.NewTimer(d.opts.CloseTimeout)
+	defer t.Stop()
+	select {
+	case <-done:
+		return nil
+	case <-t.C:
+		return fmt.Errorf("pebblestore: the last flush of %s did not end within %v: what was not flushed will be restored: %w",
+			d.opts.Dir, d.opts.CloseTimeout, d.Health())
+	}
+}

@@ -1,0 +1,127 @@
+package pebblestore
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+	"go.uber.org/zap"
+)
+
+// BrokenError says that the database can no longer be written, for instance because its manifest could not be. Close it and open it again.
+type BrokenError struct {
+	Dir string
+	Err error
+}
+
+func (e *BrokenError) Error() string {
+	return fmt.Sprintf("pebblestore: the database in %s cannot be used any more, restart the application: %v", e.Dir, e.Err)
+}
+
+func (e *BrokenError) Unwrap() error { return e.Err }
+
+// health keeps what Pebble says about itself. It is Pebble's logger as well: the default one ends the process on a fatal error.
+type health struct {
+	dir     string
+	log     *zap.Logger
+	l       Listener
+	broken  atomic.Pointer[BrokenError]
+	corrupt atomic.Bool
+	flushed func() // a flush has ended
+
+	mu      sync.Mutex
+	diskErr error // of the last flush or compaction, nil after one that succeeded
+}
+
+// Infof drops what Pebble says about its daily work.
+func (h *health) Infof(string, ...any) {}
+
+func (h *health) Errorf(format string, args ...any) {
+	h.log.Warn("pebble error", zap.String("err", fmt.Sprintf(format, args...)))
+}
+
+// Fatalf is called where Pebble would end the process. It returns, and from here on the database refuses all work.
+func (h *health) Fatalf(format string, args ...any) {
+	err := &BrokenError{Dir: h.dir, Err: fmt.Errorf(format, args...)}
+	if !h.broken.CompareAndSwap(nil, err) {
+		return
+	}
+	h.log.Error("state database broken: restart the application", zap.String("dir", h.dir), zap.Error(err.Err))
+	if h.l.Broken != nil {
+		h.l.Broken(err)
+	}
+}
+
+func (h *health) err() error {
+	if e := h.broken.Load(); e != nil {
+		return e
+	}
+	return nil
+}
+
+func (h *health) events() *pebble.EventListener {
+	e := &pebble.EventListener{
+		BackgroundError: h.diskError,
+		DataCorruption:  func(i pebble.DataCorruptionInfo) { h.corrupted(fmt.Errorf("%s: %w", i.Path, i.Details)) },
+		DiskSlow: func(i pebble.DiskSlowInfo) {
+			h.log.Warn("disk slow", zap.String("path", i.Path), zap.Duration("taken", i.Duration))
+			if h.l.DiskSlow != nil {
+				h.l.DiskSlow(i.Path, i.Duration)
+			}
+		},
+		FlushEnd: func(i pebble.FlushInfo) {
+			if i.Err == nil {
+				h.diskOK()
+			}
+			h.flushed()
+		},
+		WriteStallBegin: func(i pebble.WriteStallBeginInfo) { h.stalled(true, i.Reason) },
+		WriteStallEnd:   func() { h.stalled(false, "") },
+	}
+	e.EnsureDefaults(h)
+	return e
+}
+
+func (h *health) diskError(err error) {
+	h.mu.Lock()
+	first := h.diskErr == nil
+	h.diskErr = err
+	h.mu.Unlock()
+	if first {
+		h.log.Warn("state database cannot be written, trying again", zap.String("dir", h.dir), zap.Error(err))
+	}
+	if h.l.DiskError != nil {
+		h.l.DiskError(err)
+	}
+}
+
+func (h *health) diskOK() {
+	h.mu.Lock()
+	failed := h.diskErr != nil
+	h.diskErr = nil
+	h.mu.Unlock()
+	if !failed {
+		return
+	}
+	h.log.Info("state database can be written again", zap.String("dir", h.dir))
+	if h.l.DiskOK != nil {
+		h.l.DiskOK()
+	}
+}
+
+func (h *health) corrupted(err error) {
+	if h.corrupt.CompareAndSwap(false, true) {
+		h.log.Error("state database corrupt: it is put aside at the next start", zap.String("dir", h.dir), zap.Error(err))
+	}
+	if h.l.Corrupt != nil {
+		h.l.Corrupt(err)
+	}
+}
+
+func (h *health) stalled(on bool, reason string) {
+	h.log.Debug("write stall", zap.Bool("stalled", on), zap.String("reason", reason))
+	if h.l.WriteStall != nil {
+		h.l.WriteStall(on)
+	}
+}

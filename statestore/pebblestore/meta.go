@@ -1,0 +1,76 @@
+package pebblestore
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/understudy-streams/understudy/statestore"
+)
+
+// Store ids begin at 1. Store 0 of a task holds the positions of its other stores, so that they go with the task when it is dropped; store
+// 0 of the task below has the ids of all store names.
+const metaStore = uint32(0)
+
+var namesTask = statestore.TaskID{Subtopology: -1, Partition: -1}
+
+const rowHeaderBytes = 8 // the timestamp ahead of a row's value
+
+// appendPositionKey appends the key of a store's position.
+func appendPositionKey(dst []byte, id statestore.TaskID, store uint32) []byte {
+	return statestore.AppendKey(statestore.AppendStorePrefix(dst, id, metaStore), binary.BigEndian.AppendUint32(nil, store))
+}
+
+// appendNameKey appends the key of a store name's id.
+func appendNameKey(dst []byte, name string) []byte {
+	return statestore.AppendKey(statestore.AppendStorePrefix(dst, namesTask, metaStore), []byte(name))
+}
+
+// parseMetaKey decodes the key of a position or a name, after its prefix.
+func parseMetaKey(rest []byte) ([]byte, error) {
+	key, rest, err := statestore.CutKey(nil, rest)
+	if err == nil && len(rest) != 0 {
+		err = fmt.Errorf("pebblestore: %d bytes after a key", len(rest))
+	}
+	return key, err
+}
+
+func appendPosition(dst []byte, position int64) []byte {
+	return binary.BigEndian.AppendUint64(dst, uint64(position))
+}
+
+func parsePosition(b []byte) (int64, error) {
+	if len(b) != 8 {
+		return 0, fmt.Errorf("pebblestore: a position has %d bytes, not 8", len(b))
+	}
+	p := int64(binary.BigEndian.Uint64(b))
+	if p < 0 {
+		return 0, fmt.Errorf("pebblestore: position %d is negative", p)
+	}
+	return p, nil
+}
+
+func appendStoreID(dst []byte, id uint32) []byte { return binary.BigEndian.AppendUint32(dst, id) }
+
+func parseStoreID(b []byte) (uint32, error) {
+	if len(b) != 4 {
+		return 0, fmt.Errorf("pebblestore: a store id has %d bytes, not 4", len(b))
+	}
+	id := binary.BigEndian.Uint32(b)
+	if id == metaStore {
+		return 0, fmt.Errorf("pebblestore: store id %d is reserved", id)
+	}
+	return id, nil
+}
+
+// putRow writes a row into dst, which has rowHeaderBytes more room than value.
+func putRow(dst, value []byte, ts int64) {
+	binary.BigEndian.PutUint64(dst, uint64(ts))
+	copy(dst[rowHeaderBytes:], value)
+}
+
+func parseRow(b []byte) (statestore.Row, error) {
+	if len(b) < rowHeaderBytes {
+		return statestore.Row{}, fmt.Errorf("pebblestore: a row has %d bytes, at least %d are its timestamp", len(b), rowHeaderBytes)
+	}
+	return statestore.Row{Value: b[rowHeaderBytes:], Timestamp: int64(binary.BigEndian.Uint64(b))}, nil
+}

@@ -1,0 +1,193 @@
+package pebblestore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/understudy-streams/understudy/statestore"
+)
+
+// taskStores are the stores of one task.
+type taskStores struct {
+	d         *DB
+	id        statestore.TaskID
+	ids       []uint32       // by store
+	prefixes  [][]byte       // by store
+	positions []atomic.Int64 // by store
+	version   atomic.Uint64  // counts writes, so that readers see them
+	closed    atomic.Bool
+
+	mu      sync.Mutex
+	readers []*reader
+
+	key []byte // scratch of the writer
+}
+
+func newTaskStores(d *DB, id statestore.TaskID, ids []uint32) (*taskStores, error) {
+	stored, err := d.positions(id)
+	if err != nil {
+		return nil, fmt.Errorf("pebblestore: positions of task %s: %w", id, err)
+	}
+	t := &taskStores{d: d, id: id, ids: ids, positions: make([]atomic.Int64, len(ids))}
+	for i, store := range ids {
+		t.prefixes = append(t.prefixes, statestore.AppendStorePrefix(nil, id, store))
+		p, ok := stored[d.byID[store]]
+		if !ok {
+			p = statestore.NoPosition
+		}
+		t.positions[i].Store(p)
+	}
+	return t, nil
+}
+
+func (t *taskStores) check() error {
+	if t.closed.Load() {
+		return fmt.Errorf("pebblestore: the stores of task %s are closed: %w", t.id, ErrClosed)
+	}
+	return t.d.health.err()
+}
+
+func (t *taskStores) Position(store int) int64 { return t.positions[store].Load() }
+
+// Apply writes the batch atomically. On a full disk it blocks until there is room.
+func (t *taskStores) Apply(b *statestore.Batch) error {
+	if err := t.check(); err != nil {
+		return err
+	}
+	if err := t.checkBatch(b); err != nil {
+		return err
+	}
+	pb := t.d.db.NewBatch()
+	defer pb.Close()
+	changes := 0
+	for i := range b.Stores {
+		if err := t.fill(pb, &b.Stores[i]); err != nil {
+			return err
+		}
+		changes += len(b.Stores[i].Changes)
+	}
+	if err := pb.Commit(pebble.NoSync); err != nil {
+		return fmt.Errorf("pebblestore: apply to task %s: %w", t.id, err)
+	}
+	t.written(b)
+	return t.d.count(changes)
+}
+
+func (t *taskStores) checkBatch(b *statestore.Batch) error {
+	for i := range b.Stores {
+		if s := b.Stores[i].Store; s < 0 || s >= len(t.ids) {
+			return fmt.Errorf("pebblestore: task %s has no store %d", t.id, s)
+		}
+	}
+	return nil
+}
+
+// fill adds the rows and the position of one store to a batch.
+func (t *taskStores) fill(pb *pebble.Batch, sb *statestore.StoreBatch) error {
+	for i := range sb.Changes {
+		c := &sb.Changes[i]
+		t.key = statestore.AppendKey(append(t.key[:0], t.prefixes[sb.Store]...), c.Key)
+		if c.Value == nil {
+			if err := pb.Delete(t.key, nil); err != nil {
+				return err
+			}
+			continue
+		}
+		op := pb.SetDeferred(len(t.key), rowHeaderBytes+len(c.Value))
+		copy(op.Key, t.key)
+		putRow(op.Value, c.Value, c.Timestamp)
+		if err := op.Finish(); err != nil {
+			return err
+		}
+	}
+	if sb.Position < 0 {
+		return nil
+	}
+	t.key = appendPositionKey(t.key[:0], t.id, t.ids[sb.Store])
+	return pb.Set(t.key, appendPosition(nil, sb.Position), nil)
+}
+
+// written lets positions and readers follow a batch that is in the database.
+func (t *taskStores) written(b *statestore.Batch) {
+	for i := range b.Stores {
+		if p := b.Stores[i].Position; p >= 0 {
+			t.positions[b.Stores[i].Store].Store(p)
+		}
+	}
+	t.version.Add(1)
+}
+
+// Wipe deletes the rows and the position of a store together, and flushes.
+func (t *taskStores) Wipe(store int) error {
+	if err := t.check(); err != nil {
+		return err
+	}
+	b := t.d.db.NewBatch()
+	defer b.Close()
+	end := statestore.PrefixEnd(slices.Clone(t.prefixes[store]))
+	if err := b.DeleteRange(t.prefixes[store], end, nil); err != nil {
+		return err
+	}
+	if err := b.Delete(appendPositionKey(nil, t.id, t.ids[store]), nil); err != nil {
+		return err
+	}
+	if err := b.Commit(pebble.NoSync); err != nil {
+		return fmt.Errorf("pebblestore: wipe store %d of task %s: %w", store, t.id, err)
+	}
+	t.positions[store].Store(statestore.NoPosition)
+	t.version.Add(1)
+	return t.d.Flush()
+}
+
+// Drop cuts the task out of the database: the files that hold nothing else are gone at once.
+func (t *taskStores) Drop() error {
+	if err := t.check(); err != nil {
+		return err
+	}
+	t.closeReaders()
+	start := statestore.AppendTaskPrefix(nil, t.id)
+	span := pebble.KeyRange{Start: start, End: statestore.PrefixEnd(slices.Clone(start))}
+	if err := t.d.db.Excise(context.Background(), span); err != nil {
+		return fmt.Errorf("pebblestore: drop task %s: %w", t.id, err)
+	}
+	// Where a memtable overlaps, the excision waits for its flush.
+	if err := t.d.Flush(); err != nil {
+		return err
+	}
+	return t.Close()
+}
+
+// Close closes the readers. The rows stay.
+func (t *taskStores) Close() error {
+	if t.closed.Swap(true) {
+		return nil
+	}
+	t.closeReaders()
+	t.d.mu.Lock()
+	delete(t.d.tasks, t.id)
+	t.d.mu.Unlock()
+	return nil
+}
+
+func (t *taskStores) closeReaders() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, r := range t.readers {
+		r.closed.Store(true)
+		r.closeIdle()
+	}
+	t.readers = nil
+}
+
+func (t *taskStores) closeIdle() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, r := range t.readers {
+		r.closeIdle()
+	}
+}
