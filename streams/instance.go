@@ -1,0 +1,100 @@
+package streams
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/understudy-streams/understudy/task"
+)
+
+// instance is the node graph of one task while it is made, and what its nodes share afterwards.
+type instance struct {
+	env    *task.Env
+	sub    *subtopology
+	ctx    context.Context // given to functions that can fail
+	at     *step           // whose code of the user runs
+	ts     int64           // timestamp of the record or punctuation that a processor works on
+	fans   []settler       // output of each step, by step id
+	inputs map[string][]func(*task.Record)
+	tables []task.Table
+	closes []func()
+	err    error
+}
+
+type settler interface{ settle() }
+
+// build makes the nodes of all steps of a subtopology and attaches them to each other.
+func (sub *subtopology) build(env *task.Env) (*task.Graph, error) {
+	in := &instance{
+		env:    env,
+		sub:    sub,
+		ctx:    context.Background(),
+		fans:   make([]settler, sub.topology.stepCount),
+		inputs: make(map[string][]func(*task.Record)),
+	}
+	for _, s := range sub.steps {
+		in.at = s
+		s.build(in)
+	}
+	for i := len(in.fans) - 1; i >= 0; i-- { // children come after their parents
+		if in.fans[i] != nil {
+			in.fans[i].settle()
+		}
+	}
+	if in.err != nil {
+		in.close()
+		return nil, in.err
+	}
+	return in.graph(), nil
+}
+
+func (in *instance) graph() *task.Graph {
+	g := &task.Graph{Tables: in.tables, Close: in.close}
+	for _, input := range in.sub.spec.Inputs {
+		g.Inputs = append(g.Inputs, entry(in, in.inputs[input.Topic]))
+	}
+	return g
+}
+
+// entry is the function that takes the records of one topic: mostly one source reads it.
+func entry(in *instance, takes []func(*task.Record)) func(*task.Record) {
+	if len(takes) == 1 {
+		return takes[0]
+	}
+	return func(r *task.Record) {
+		for _, take := range takes {
+			if in.env.Failed() {
+				return
+			}
+			take(r)
+		}
+	}
+}
+
+// out is the output of a step. It is made by whoever asks first.
+func (in *instance) out[K, V any](s *step) *fan[K, V] {
+	if in.fans[s.id] == nil {
+		in.fans[s.id] = &fan[K, V]{in: in}
+	}
+	return in.fans[s.id].(*fan[K, V])
+}
+
+// attach makes node a receiver of what the step puts out.
+func attach[K, V any](in *instance, s *step, node sink[K, V]) {
+	f := in.out[K, V](s)
+	f.sinks = append(f.sinks, node)
+}
+
+// fail says why the graph cannot be made. The first reason counts.
+func (in *instance) fail(s *step, err error) {
+	if in.err == nil {
+		in.err = fmt.Errorf("streams: task %v, step %q: %w", in.env.ID(), s.name, err)
+	}
+}
+
+func (in *instance) close() {
+	for i := len(in.closes) - 1; i >= 0; i-- {
+		in.closes[i]()
+	}
+	in.closes = nil
+}

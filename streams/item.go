@@ -1,0 +1,61 @@
+package streams
+
+import "github.com/understudy-streams/understudy/task"
+
+// item is a record on its way from node to node. A node never writes to an item it was given: siblings see the same one. A node that
+// changes something pushes an item of its own, which it uses again for the next record.
+type item[K, V any] struct {
+	key   K
+	value V
+	// rawKey and rawValue are the encoded forms as the source or the store has them, nil where nobody has them or the key or value
+	// changed since. They are borrowed until push returns.
+	rawKey, rawValue []byte
+	nullKey          bool // key is the zero value
+	nullValue        bool // value is the zero value
+	ts               int64
+	headers          []task.Header
+}
+
+// change is what happened to one row of a table: the value of a table's item.
+type change[V any] struct {
+	old, new       V
+	hasOld, hasNew bool // there was a row, there is a row
+}
+
+// need says which decoded parts of an item a node looks at. What nobody downstream needs is never decoded.
+type need uint8
+
+const (
+	needKey need = 1 << iota
+	needValue
+	needOld // the old value of a change; needValue is the new one
+)
+
+// sink is a node as its upstream sees it.
+type sink[K, V any] interface {
+	push(it *item[K, V])
+	needs() need
+}
+
+// fan is the output of a step in one task: the nodes attached to it.
+type fan[K, V any] struct {
+	in    *instance
+	sinks []sink[K, V]
+	need  need // of all sinks together; known once the whole graph is attached
+}
+
+func (f *fan[K, V]) push(it *item[K, V]) {
+	for _, s := range f.sinks {
+		if f.in.env.Failed() {
+			return
+		}
+		s.push(it)
+	}
+}
+
+// settle computes need. It is called after the fans of all later steps.
+func (f *fan[K, V]) settle() {
+	for _, s := range f.sinks {
+		f.need |= s.needs()
+	}
+}

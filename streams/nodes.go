@@ -1,0 +1,219 @@
+package streams
+
+// producer is the end of a node that makes new records: the item it pushes, and what turns nil into null.
+type producer[K, V any] struct {
+	out       *fan[K, V]
+	nullKey   func(*K) bool
+	nullValue func(*V) bool
+	it        item[K, V]
+}
+
+func newProducer[K, V any](in *instance, s *step) producer[K, V] {
+	return producer[K, V]{out: in.out[K, V](s), nullKey: nullOf[K](), nullValue: nullOf[V]()}
+}
+
+// push sends the item on, after key and value were set.
+func (p *producer[K, V]) push() {
+	p.it.nullKey = p.it.nullKey || isNull(p.nullKey, &p.it.key)
+	p.it.nullValue = p.it.nullValue || isNull(p.nullValue, &p.it.value)
+	p.out.push(&p.it)
+}
+
+// inherit makes the item one with the timestamp and headers of another, and neither key nor value.
+func inherit[K, V, K2, V2 any](to *item[K2, V2], from *item[K, V]) {
+	to.ts, to.headers = from.ts, from.headers
+	to.rawKey, to.rawValue, to.nullKey, to.nullValue = nil, nil, false, false
+}
+
+// keepKey makes the item one with the key, timestamp and headers of another.
+func keepKey[K, V, W any](to *item[K, W], from *item[K, V]) {
+	inherit(to, from)
+	to.key, to.rawKey, to.nullKey = from.key, from.rawKey, from.nullKey
+}
+
+type filterNode[K, V any] struct {
+	in   *instance
+	step *step
+	out  *fan[K, V]
+	f    func(K, V) bool
+	want bool
+}
+
+func (n *filterNode[K, V]) needs() need { return needKey | needValue | n.out.need }
+
+func (n *filterNode[K, V]) push(it *item[K, V]) {
+	n.in.at = n.step
+	if n.f(it.key, it.value) == n.want {
+		n.out.push(it)
+	}
+}
+
+type mapNode[K, V, K2, V2 any] struct {
+	in   *instance
+	step *step
+	to   producer[K2, V2]
+	f    func(K, V) (K2, V2)
+}
+
+func (n *mapNode[K, V, K2, V2]) needs() need { return needKey | needValue }
+
+func (n *mapNode[K, V, K2, V2]) push(it *item[K, V]) {
+	inherit(&n.to.it, it)
+	n.in.at = n.step
+	n.to.it.key, n.to.it.value = n.f(it.key, it.value)
+	n.to.push()
+}
+
+type mapValuesNode[K, V, W any] struct {
+	in   *instance
+	step *step
+	to   producer[K, W]
+	f    func(V) W
+}
+
+func (n *mapValuesNode[K, V, W]) needs() need { return needValue | n.to.out.need&needKey }
+
+func (n *mapValuesNode[K, V, W]) push(it *item[K, V]) {
+	keepKey(&n.to.it, it)
+	if it.nullValue {
+		var zero W
+		n.to.it.value, n.to.it.nullValue = zero, true
+	} else {
+		n.in.at = n.step
+		n.to.it.value = n.f(it.value)
+	}
+	n.to.push()
+}
+
+type flatMapNode[K, V, K2, V2 any] struct {
+	in   *instance
+	step *step
+	to   producer[K2, V2]
+	f    func(K, V) []KeyValue[K2, V2]
+}
+
+func (n *flatMapNode[K, V, K2, V2]) needs() need { return needKey | needValue }
+
+func (n *flatMapNode[K, V, K2, V2]) push(it *item[K, V]) {
+	n.in.at = n.step
+	for _, kv := range n.f(it.key, it.value) {
+		if n.in.env.Failed() {
+			return
+		}
+		inherit(&n.to.it, it)
+		n.to.it.key, n.to.it.value = kv.Key, kv.Value
+		n.to.push()
+	}
+}
+
+type flatMapValuesNode[K, V, W any] struct {
+	in   *instance
+	step *step
+	to   producer[K, W]
+	f    func(V) []W
+}
+
+func (n *flatMapValuesNode[K, V, W]) needs() need { return needValue | n.to.out.need&needKey }
+
+func (n *flatMapValuesNode[K, V, W]) push(it *item[K, V]) {
+	if it.nullValue {
+		return
+	}
+	n.in.at = n.step
+	for _, w := range n.f(it.value) {
+		if n.in.env.Failed() {
+			return
+		}
+		keepKey(&n.to.it, it)
+		n.to.it.value = w
+		n.to.push()
+	}
+}
+
+type selectKeyNode[K, V, K2 any] struct {
+	in   *instance
+	step *step
+	to   producer[K2, V]
+	f    func(K, V) K2
+}
+
+func (n *selectKeyNode[K, V, K2]) needs() need { return needKey | needValue }
+
+func (n *selectKeyNode[K, V, K2]) push(it *item[K, V]) {
+	keepValue(&n.to.it, it)
+	n.in.at = n.step
+	n.to.it.key = n.f(it.key, it.value)
+	n.to.push()
+}
+
+// keepValue makes the item one with the value, timestamp and headers of another.
+func keepValue[K, K2, V any](to *item[K2, V], from *item[K, V]) {
+	inherit(to, from)
+	to.value, to.rawValue, to.nullValue = from.value, from.rawValue, from.nullValue
+}
+
+// peekNode is Peek, and ForEach where nothing is attached to it.
+type peekNode[K, V any] struct {
+	in   *instance
+	step *step
+	out  *fan[K, V]
+	f    func(K, V)
+}
+
+func (n *peekNode[K, V]) needs() need { return needKey | needValue | n.out.need }
+
+func (n *peekNode[K, V]) push(it *item[K, V]) {
+	n.in.at = n.step
+	n.f(it.key, it.value)
+	n.out.push(it)
+}
+
+type splitNode[K, V any] struct {
+	in       *instance
+	step     *step
+	branches []func(K, V) bool
+	outs     []*fan[K, V] // one more than branches
+}
+
+func (n *splitNode[K, V]) needs() need {
+	all := needKey | needValue
+	for _, out := range n.outs {
+		all |= out.need
+	}
+	return all
+}
+
+func (n *splitNode[K, V]) push(it *item[K, V]) {
+	n.in.at = n.step
+	for i, f := range n.branches {
+		if f(it.key, it.value) {
+			n.outs[i].push(it)
+			return
+		}
+	}
+	n.outs[len(n.branches)].push(it)
+}
+
+// mergeNode is one input of a Merge. Raw bytes that are not in the serdes of the merged stream are left behind.
+type mergeNode[K, V any] struct {
+	out                  *fan[K, V]
+	stripKey, stripValue bool
+	it                   item[K, V]
+}
+
+func (n *mergeNode[K, V]) needs() need { return n.out.need }
+
+func (n *mergeNode[K, V]) push(it *item[K, V]) {
+	if !n.stripKey && !n.stripValue {
+		n.out.push(it)
+		return
+	}
+	n.it = *it
+	if n.stripKey {
+		n.it.rawKey = nil
+	}
+	if n.stripValue {
+		n.it.rawValue = nil
+	}
+	n.out.push(&n.it)
+}

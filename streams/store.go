@@ -1,0 +1,76 @@
+package streams
+
+import (
+	"fmt"
+	"reflect"
+
+	"github.com/understudy-streams/understudy/streams/serde"
+)
+
+// Store declares a key-value store for processors. It is a description: each task has rows of its own. Attach it to every processor that
+// uses it with [WithStores], and open it in the processor's supplier with [Store.Open].
+type Store[K, V any] struct {
+	d      storeDef
+	keys   serde.Serde[K]
+	values serde.Serde[V]
+}
+
+// AnyStore is a *[Store] of any types.
+type AnyStore interface{ def() *storeDef }
+
+func (s *Store[K, V]) def() *storeDef { return &s.d }
+
+// StoreOption is an option of [NewStore]: [Ordered], [WithoutChangelog].
+type StoreOption interface{ applyStore(o *options) }
+
+// Ordered makes a store whose rows can be read by range, in the byte order of their keys.
+func Ordered() OrderedOption { return OrderedOption{} }
+
+// OrderedOption is what [Ordered] returns.
+type OrderedOption struct{}
+
+func (OrderedOption) applyStore(o *options) { o.ordered = true }
+
+// NewStore declares a store. The name is its identity on disk and in its changelog, <application id>-<name>-changelog, and must survive a
+// change of the code.
+func NewStore[K, V any](name string, keys serde.Serde[K], values serde.Serde[V], opts ...StoreOption) *Store[K, V] {
+	var o options
+	for _, opt := range opts {
+		opt.applyStore(&o)
+	}
+	return &Store[K, V]{d: storeDef{name: name, ordered: o.ordered, noChangelog: o.noChangelog}, keys: keys, values: values}
+}
+
+// AddStore adds a store to the topology. [WithStores] does it too; a store that no processor uses is not made.
+func (b *Builder) AddStore(store AnyStore) { b.addStore(store.def()) }
+
+func (b *Builder) addStore(d *storeDef) {
+	for _, other := range b.stores {
+		if other == d {
+			return
+		}
+	}
+	b.name("name of a store", d.name)
+	b.stores = append(b.stores, d)
+}
+
+// Open returns the store of the task that a processor is made for. It is called in the supplier. A store that is not attached to the
+// processor cannot be opened: the task fails to start, saying so.
+func (s *Store[K, V]) Open(init *Init) *StoreHandle[K, V] {
+	h := &StoreHandle[K, V]{in: init.in, step: init.step, name: s.d.name}
+	switch {
+	case !init.attached(&s.d):
+		init.in.fail(init.step, fmt.Errorf("store %q is not attached to it: name it in WithStores", s.d.name))
+		return h
+	case isNil(s.keys) || isNil(s.values):
+		init.in.fail(init.step, fmt.Errorf("store %q of %v and %v has a nil serde", s.d.name, reflect.TypeFor[K](), reflect.TypeFor[V]()))
+		return h
+	}
+	changelog := init.in.sub.changelog(&s.d)
+	h.rows = init.in.env.Store(init.in.sub.storeIndex(&s.d))
+	h.ordered = s.d.ordered
+	h.sorted = serde.IsOrderPreserving(s.keys)
+	h.keys, h.keysBack = newEncoder(s.keys, nil, changelog, true), storeDecoder(s.keys, changelog, true)
+	h.values, h.valuesBack = newEncoder(s.values, nil, changelog, false), storeDecoder(s.values, changelog, false)
+	return h
+}
