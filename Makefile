@@ -9,7 +9,7 @@ PORT     ?= 29092
 
 # Where goroutines meet; cores have none (internal/lint sees to that), so the race detector would only slow them down.
 # internal/realkafka is left out: it starts brokers, and the same shells run against the embedded broker here.
-RACE := $(patsubst %,./%,$(wildcard streams internal/group internal/kafka internal/broker statestore/pebblestore))
+RACE := $(patsubst %,./%,$(wildcard streams internal/shell internal/group internal/kafka internal/broker statestore/pebblestore))
 
 .PHONY: help demo test vet fmt-check unit race lint fuzz kafka kafka-stop bench bench-build cover
 
