@@ -28,7 +28,7 @@ func (sub *subtopology) build(env *task.Env) (*task.Graph, error) {
 	in := &instance{
 		env:    env,
 		sub:    sub,
-		ctx:    context.Background(),
+		ctx:    env.Context(),
 		fans:   make([]settler, sub.topology.stepCount),
 		inputs: make(map[string][]func(*task.Record)),
 	}

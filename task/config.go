@@ -1,6 +1,7 @@
 package task
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -32,7 +33,9 @@ type Config struct {
 	Linger         time.Duration // effects are handed over when they are older. Defaults to 5 ms
 	MaxRecordBytes int           // larger outputs fail their unit. Defaults to 1 MiB
 
-	Seed uint64 // of the hash tables; their order is never observable
+	// Context is given to user functions that can fail or wait; whoever runs the task ends it. Defaults to one that never ends.
+	Context context.Context
+	Seed    uint64 // of the hash tables; their order is never observable
 	// Beat is called before and after each unit that runs the user's code, with true and false, for the watchdog. It may be nil.
 	Beat func(busy bool)
 }
@@ -70,6 +73,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Linger <= 0 {
 		c.Linger = defaultLinger
+	}
+	if c.Context == nil {
+		c.Context = context.Background()
 	}
 	if c.Partitions == nil {
 		c.Partitions = func(string) int32 { return 0 }

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -23,6 +24,9 @@ type Env struct {
 
 // ID names the task.
 func (e *Env) ID() ID { return e.t.cfg.ID }
+
+// Context is for user functions that can fail or wait. It ends when the task's life does, or when a call outlasts the watchdog.
+func (e *Env) Context() context.Context { return e.t.cfg.Context }
 
 // Store returns the store with this index in Spec.Stores.
 func (e *Env) Store(i int) *statestore.Overlay { return e.t.stores[i] }

@@ -242,6 +242,9 @@ func (e *Engine) topicsReady(ev TopicsReady) {
 	}
 	e.startTry = 0
 	e.counts = ev.Partitions
+	if ev.QueueBytes > 0 {
+		e.cfg.QueueBytes = ev.QueueBytes
+	}
 	if e.state == Starting {
 		e.setState(Rebalancing)
 		e.step(group.Start{Topology: e.topology()})

@@ -22,6 +22,7 @@ type (
 	// TopicsReady answers EnsureTopics. A permanent Err ends the application, a temporary one is tried again.
 	TopicsReady struct {
 		Partitions map[string]int32 // of all source and internal topics
+		QueueBytes int              // bound of an input partition's queue, if it follows from the number of partitions; 0 leaves the configured one
 		Err        error
 		Temporary  bool
 	}

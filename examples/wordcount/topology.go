@@ -1,0 +1,43 @@
+package main
+
+import (
+	_ "embed"
+	"strings"
+	"unicode"
+
+	"github.com/understudy-streams/understudy/streams"
+	"github.com/understudy-streams/understudy/streams/serde"
+)
+
+// opticks is Isaac Newton's Opticks; ORIGIN.md says where it is from.
+//
+//go:embed opticks.txt
+var opticks string
+
+// topology counts the words of all lines.
+func topology() *streams.Builder {
+	b := streams.NewBuilder()
+	b.Stream("lines", serde.String, serde.String).
+		FlatMapValues(words).
+		GroupBy(func(_, word string) string { return word }).
+		Count("word-counts").
+		ToStream().
+		To("counts")
+	return b
+}
+
+// words are the words of a line, in lower case. What is no letter separates them.
+func words(line string) []string {
+	return strings.FieldsFunc(strings.ToLower(line), func(r rune) bool { return !unicode.IsLetter(r) })
+}
+
+// countAll counts the words of a text with a plain loop: what the application's result is held against.
+func countAll(text string) map[string]int64 {
+	counts := map[string]int64{}
+	for line := range strings.Lines(text) {
+		for _, w := range words(line) {
+			counts[w]++
+		}
+	}
+	return counts
+}

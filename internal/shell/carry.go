@@ -1,0 +1,121 @@
+package shell
+
+import (
+	"context"
+	"time"
+
+	"github.com/understudy-streams/understudy/internal/engine"
+	"github.com/understudy-streams/understudy/internal/kafka"
+	"github.com/understudy-streams/understudy/internal/kcode"
+	"github.com/understudy-streams/understudy/task"
+)
+
+// carry carries one action of the engine out. What may block goes to a goroutine of its own.
+func (r *Runtime) carry(a engine.Action) {
+	switch a := a.(type) {
+	case engine.EnsureTopics:
+		r.request(r.ensure)
+	case engine.MemberAction:
+		r.member.carry(a.Action)
+	case engine.FetchOffsets:
+		r.offsets.fetch(a)
+	case engine.CommitOffsets:
+		r.offsets.commit(a)
+	case engine.ListOffsets:
+		r.request(func(ctx context.Context) { r.list(ctx, a) })
+	case engine.RefreshMetadata:
+		r.request(func(ctx context.Context) { r.refresh(ctx, a.Topics) })
+	case engine.PurgeRecords:
+		r.request(func(ctx context.Context) { r.purge(ctx, a.Before) })
+	case engine.OpenStores:
+		r.stores.open(a)
+	case engine.CloseStores:
+		r.stores.close(a)
+	case engine.Apply:
+		r.stores.apply(a)
+	case engine.Wipe:
+		r.stores.wipe(a)
+	case engine.Fetch:
+		r.fetch.event(a.Purpose, a.Broker, a.Event)
+	case engine.StartTask:
+		r.tasks.start(a)
+	case engine.ToTask:
+		r.tasks.tell(a.Task, a.Epoch, a.Event)
+	case engine.ToSender:
+		r.sender.put(a.Event)
+	case engine.Wake:
+		r.wake.set(a.At)
+	case engine.Note:
+		if r.cfg.Notice != nil {
+			r.cfg.Notice(a.Note)
+		}
+	case engine.Done:
+		r.done, r.err = true, a.Err
+	}
+}
+
+func (r *Runtime) ensure(ctx context.Context) {
+	r.post(r.cfg.Ensure(ctx))
+}
+
+func (r *Runtime) list(ctx context.Context, a engine.ListOffsets) {
+	ev := engine.OffsetsListed{Request: a.Request}
+	ev.Earliest, ev.Err = r.listAt(ctx, kafka.Earliest, a.Parts)
+	if ev.Err == nil {
+		ev.End, ev.Err = r.listAt(ctx, kafka.Latest, a.Parts)
+	}
+	r.post(ev)
+}
+
+func (r *Runtime) listAt(ctx context.Context, at kafka.At, tps []task.TopicPartition) (map[task.TopicPartition]int64, error) {
+	got, err := r.cfg.Client.ListOffsets(ctx, at, tps)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[task.TopicPartition]int64, len(got))
+	for tp, o := range got {
+		if o.Err != nil {
+			return nil, o.Err
+		}
+		out[tp] = o.Offset
+	}
+	return out, nil
+}
+
+// refresh asks for leaders, for the engine.
+func (r *Runtime) refresh(ctx context.Context, topics []string) {
+	md, err := r.cfg.Client.Metadata(ctx, topics)
+	if err != nil {
+		r.post(engine.MetadataKnown{Err: err})
+		return
+	}
+	ev := engine.MetadataKnown{Leaders: map[task.TopicPartition]engine.Leader{}, Counts: map[string]int32{}}
+	for name, t := range md.Topics {
+		if t.Err != kcode.None {
+			continue
+		}
+		ev.Counts[name] = int32(len(t.Partitions))
+		for i, p := range t.Partitions {
+			ev.Leaders[task.TopicPartition{Topic: name, Partition: int32(i)}] = engine.Leader{Broker: p.Leader, Epoch: p.LeaderEpoch}
+		}
+	}
+	r.post(ev)
+}
+
+// purge deletes what has been read. A failure is no harm: the next purge covers it.
+func (r *Runtime) purge(ctx context.Context, before map[task.TopicPartition]int64) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	failed, err := r.cfg.Client.DeleteRecords(ctx, before)
+	for tp, e := range failed {
+		if err == nil && e != nil {
+			r.noticeLater(engine.Notice{Kind: engine.NoticeRetry, What: "purge of " + tp.String(), Err: e})
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		r.noticeLater(engine.Notice{Kind: engine.NoticeRetry, What: "purge", Err: err})
+	}
+}
+
+// noticeLater reports something from a goroutine other than the core loop's.
+func (r *Runtime) noticeLater(n engine.Notice) { r.post(engine.Heard{Note: n}) }

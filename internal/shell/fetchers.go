@@ -1,0 +1,206 @@
+package shell
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/understudy-streams/understudy/internal/engine"
+	"github.com/understudy-streams/understudy/internal/kafka"
+	"github.com/understudy-streams/understudy/internal/kcode"
+	"github.com/understudy-streams/understudy/task"
+)
+
+// fetchers are the fetch loops: one per broker and purpose, each with a connection of its own.
+type fetchers struct {
+	r     *Runtime
+	loops map[loopKey]*fetchLoop // the core loop's
+
+	mu  sync.Mutex
+	src map[engine.FetchSource]*fetchLoop // who fetches what, for tasks that give room back
+}
+
+type loopKey struct {
+	purpose engine.Purpose
+	broker  int32
+}
+
+func newFetchers(r *Runtime) *fetchers {
+	return &fetchers{r: r, loops: map[loopKey]*fetchLoop{}, src: map[engine.FetchSource]*fetchLoop{}}
+}
+
+func (f *fetchers) event(p engine.Purpose, broker int32, ev engine.PlannerEvent) {
+	key := loopKey{p, broker}
+	l := f.loops[key]
+	if l == nil {
+		l = newFetchLoop(f, key)
+		f.loops[key] = l
+		f.r.request(l.run)
+	}
+	f.note(l, ev)
+	l.box.put(ev)
+}
+
+func (f *fetchers) note(l *fetchLoop, ev engine.PlannerEvent) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch ev := ev.(type) {
+	case engine.FetchAdd:
+		f.src[ev.Source] = l
+	case engine.FetchRemove:
+		if f.src[ev.Source] == l {
+			delete(f.src, ev.Source)
+		}
+	}
+}
+
+// consumed gives room back; a task calls it from its own goroutine.
+func (f *fetchers) consumed(src engine.FetchSource, bytes int) {
+	f.mu.Lock()
+	l := f.src[src]
+	f.mu.Unlock()
+	if l != nil {
+		l.box.put(engine.FetchConsumed{Source: src, Bytes: bytes})
+	}
+}
+
+// close interrupts what is parked. The loops end with the work context.
+func (f *fetchers) close() {
+	for _, l := range f.loops {
+		l.interrupt()
+	}
+}
+
+// fetchLoop runs one engine.Planner. It decodes one answer ahead of the tasks that process the one before.
+type fetchLoop struct {
+	f       *fetchers
+	key     loopKey
+	box     *mailbox[engine.PlannerEvent]
+	wake    *wakeup
+	planner *engine.Planner
+	evs     []engine.PlannerEvent
+	asks    kafka.FetchRequest
+
+	mu   sync.Mutex
+	conn *kafka.FetchConn
+	shut bool
+}
+
+func newFetchLoop(f *fetchers, key loopKey) *fetchLoop {
+	return &fetchLoop{f: f, key: key, box: newMailbox[engine.PlannerEvent](), wake: newWakeup(), planner: engine.NewPlanner(f.r.cfg.Planner)}
+}
+
+func (l *fetchLoop) run(ctx context.Context) {
+	defer l.wake.stop()
+	defer l.interrupt()
+	var ask *engine.SendFetch
+	for ctx.Err() == nil {
+		if ask != nil {
+			a := *ask
+			ask = nil
+			ask = l.step(l.fetch(ctx, a), ask)
+		} else {
+			select {
+			case <-ctx.Done():
+				return
+			case <-l.box.signal:
+			case <-l.wake.timer.C:
+			}
+		}
+		l.evs = l.box.take(l.evs)
+		for _, ev := range l.evs {
+			ask = l.step(ev, ask)
+		}
+		if l.wake.due(time.Now()) {
+			ask = l.step(engine.PlannerTick{}, ask)
+		}
+	}
+}
+
+// step tells the planner something; a fetch that it asks for is carried out by the loop, as it blocks.
+func (l *fetchLoop) step(ev engine.PlannerEvent, ask *engine.SendFetch) *engine.SendFetch {
+	for _, a := range l.planner.Step(time.Now(), ev) {
+		switch a := a.(type) {
+		case engine.SendFetch:
+			ask = &a
+		case engine.Deliver:
+			l.deliver(a)
+		case engine.PartLost:
+			l.f.r.post(engine.PartMoved{Lost: a})
+		case engine.PartFailed:
+			l.f.r.post(engine.PartStopped{Failed: a})
+		case engine.PlannerWake:
+			l.wake.set(a.At)
+		}
+	}
+	return ask
+}
+
+func (l *fetchLoop) deliver(d engine.Deliver) {
+	if l.key.purpose == engine.Restore {
+		l.f.r.post(engine.Restored{Source: d.Source, Batch: d.Batch})
+		return
+	}
+	l.f.r.tasks.tell(d.Source.Task, d.Source.Epoch, task.Fetched{Input: d.Source.Index, Batch: d.Batch})
+}
+
+func (l *fetchLoop) fetch(ctx context.Context, a engine.SendFetch) engine.FetchAnswered {
+	conn, err := l.dial(ctx)
+	if err != nil {
+		return engine.FetchAnswered{Err: err}
+	}
+	l.asks.MaxWait, l.asks.MinBytes, l.asks.MaxBytes = a.MaxWait, 1, a.MaxBytes
+	l.asks.Parts = l.asks.Parts[:0]
+	for _, p := range a.Parts {
+		l.asks.Parts = append(l.asks.Parts, kafka.FetchPart{TopicPartition: p.TopicPartition, Offset: p.Offset, LeaderEpoch: p.LeaderEpoch, MaxBytes: p.MaxBytes})
+	}
+	res, err := conn.Fetch(l.asks)
+	if err == nil && res.Code != kcode.None {
+		err = res.Code
+	}
+	if err != nil {
+		l.drop(conn)
+		return engine.FetchAnswered{Err: err}
+	}
+	ev := engine.FetchAnswered{Parts: make([]engine.FetchedPart, len(res.Parts))}
+	for i, p := range res.Parts {
+		ev.Parts[i] = engine.FetchedPart{TopicPartition: p.TopicPartition, Code: p.Code, Batch: p.Batch, LogStart: p.LogStart, LastStable: p.LastStable, Err: p.Err}
+	}
+	return ev
+}
+
+func (l *fetchLoop) dial(ctx context.Context) (*kafka.FetchConn, error) {
+	if l.conn != nil {
+		return l.conn, nil
+	}
+	conn, err := l.f.r.cfg.Client.DialFetch(ctx, l.key.broker)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.shut {
+		conn.Close()
+		return nil, context.Canceled
+	}
+	l.conn = conn
+	return conn, nil
+}
+
+func (l *fetchLoop) drop(conn *kafka.FetchConn) {
+	conn.Close()
+	l.mu.Lock()
+	l.conn = nil
+	l.mu.Unlock()
+}
+
+// interrupt closes the connection, so that a parked fetch returns, and lets no other be opened.
+func (l *fetchLoop) interrupt() {
+	l.mu.Lock()
+	l.shut = true
+	conn := l.conn
+	l.mu.Unlock()
+	if conn != nil {
+		conn.Close()
+	}
+}

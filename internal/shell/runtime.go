@@ -1,0 +1,139 @@
+package shell
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/understudy-streams/understudy/internal/engine"
+	"github.com/understudy-streams/understudy/internal/kafka"
+	"github.com/understudy-streams/understudy/statestore"
+	"github.com/understudy-streams/understudy/task"
+)
+
+// Writers is the pool on which stores are written; the operations of one key are carried out in their order.
+type Writers interface {
+	Do(key statestore.TaskID, deadline time.Duration, f func() error, done func(error))
+}
+
+// Config is what a Runtime needs.
+type Config struct {
+	Engine  engine.Config
+	Sender  engine.SenderConfig
+	Planner engine.PlannerConfig
+	Client  *kafka.Client
+	Codec   kafka.Codec
+	Backend statestore.Backend // nil where the topology has no stores
+	Writers Writers
+	// Ensure checks the source topics and makes or validates the internal ones; temporary failures are tried again.
+	Ensure func(ctx context.Context) engine.TopicsReady
+	// NewTask makes a task's configuration complete: what the engine does not decide. ctx ends with the task's epoch; it is the one that user
+	// functions get.
+	NewTask func(ctx context.Context, c task.Config) task.Config
+	// Notice is told what happens, on the core loop's goroutine.
+	Notice func(engine.Notice)
+	// CallTimeout is how long a single user call may take. Zero: for ever.
+	CallTimeout time.Duration
+	// WriteDeadline bounds one write to the stores.
+	WriteDeadline time.Duration
+}
+
+// Runtime runs one process of an application.
+type Runtime struct {
+	cfg    Config
+	engine *engine.Engine
+	core   *mailbox[engine.Event]
+	wake   *wakeup
+
+	work    context.Context // ends when everything has ended; requests run under it
+	stop    context.CancelFunc
+	wg      sync.WaitGroup
+	done    bool
+	err     error
+
+	member  *member
+	offsets *offsetsConn
+	sender  *sender
+	fetch   *fetchers
+	tasks   *tasks
+	stores  *stores
+}
+
+// New returns a Runtime that waits for Run.
+func New(cfg Config) *Runtime {
+	r := &Runtime{cfg: cfg, engine: engine.New(cfg.Engine), core: newMailbox[engine.Event](), wake: newWakeup()}
+	r.work, r.stop = context.WithCancel(context.Background())
+	r.member = newMember(r)
+	r.offsets = newOffsetsConn(r)
+	r.sender = newSender(r)
+	r.fetch = newFetchers(r)
+	r.tasks = newTasks(r)
+	r.stores = newStores(r)
+	return r
+}
+
+// Run runs until ctx ends or the application fails. After ctx has ended it drains, commits and leaves the group.
+func (r *Runtime) Run(ctx context.Context) error {
+	defer r.wake.stop()
+	r.sender.start()
+	if r.cfg.CallTimeout > 0 {
+		r.tasks.watch(r.cfg.CallTimeout)
+	}
+	r.step(engine.Start{})
+	ended := ctx.Done()
+	var evs []engine.Event
+	for !r.done {
+		select {
+		case <-ended:
+			ended = nil
+			r.step(engine.Close{})
+		case <-r.core.signal:
+		case <-r.wake.timer.C:
+		}
+		evs = r.core.take(evs)
+		for _, ev := range evs {
+			r.step(ev)
+		}
+		if r.wake.due(time.Now()) {
+			r.step(engine.Tick{})
+		}
+	}
+	r.shutdown()
+	return r.err
+}
+
+// Close asks for a clean end within the time given. It returns at once; Run returns when it is done.
+func (r *Runtime) Close(within time.Duration) { r.core.put(engine.Close{Within: within}) }
+
+func (r *Runtime) step(ev engine.Event) {
+	if r.done {
+		return
+	}
+	for _, a := range r.engine.Step(time.Now(), ev) {
+		r.carry(a)
+	}
+}
+
+// post tells the core loop something.
+func (r *Runtime) post(ev engine.Event) { r.core.put(ev) }
+
+// request runs f on a goroutine of its own, which shutdown waits for; f must end when the work context does.
+func (r *Runtime) request(f func(ctx context.Context)) {
+	r.wg.Add(1)
+	go func() {
+		defer r.wg.Done()
+		f(r.work)
+	}()
+}
+
+// shutdown ends every goroutine but those of tasks that are stuck in a user call.
+func (r *Runtime) shutdown() {
+	r.stop()
+	r.core.close()
+	r.member.close()
+	r.offsets.close()
+	r.fetch.close()
+	r.tasks.close()
+	r.sender.close()
+	r.wg.Wait()
+}

@@ -1,0 +1,194 @@
+package shell
+
+import (
+	"context"
+	"time"
+
+	"github.com/understudy-streams/understudy/internal/engine"
+	"github.com/understudy-streams/understudy/internal/kafka"
+	"github.com/understudy-streams/understudy/internal/kcode"
+	"github.com/understudy-streams/understudy/task"
+)
+
+// sender runs the engine.Sender on one goroutine, and beneath it a producer goroutine per broker.
+type sender struct {
+	r         *Runtime
+	box       *mailbox[engine.SenderEvent]
+	wake      *wakeup
+	machine   *engine.Sender
+	producers map[int32]*producer
+}
+
+func newSender(r *Runtime) *sender {
+	return &sender{
+		r: r, box: newMailbox[engine.SenderEvent](), wake: newWakeup(), machine: engine.NewSender(r.cfg.Sender), producers: map[int32]*producer{},
+	}
+}
+
+func (s *sender) start() { s.r.request(s.run) }
+
+func (s *sender) put(ev engine.SenderEvent) { s.box.put(ev) }
+
+func (s *sender) close() { s.box.close() }
+
+func (s *sender) run(ctx context.Context) {
+	defer s.wake.stop()
+	defer s.disconnect()
+	var evs []engine.SenderEvent
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.box.signal:
+		case <-s.wake.timer.C:
+		}
+		evs = s.box.take(evs)
+		for _, ev := range evs {
+			s.step(ev)
+		}
+		if s.wake.due(time.Now()) {
+			s.step(engine.SenderTick{})
+		}
+	}
+}
+
+func (s *sender) step(ev engine.SenderEvent) {
+	for _, a := range s.machine.Step(time.Now(), ev) {
+		switch a := a.(type) {
+		case engine.Produce:
+			s.produce(a)
+		case engine.AskProducerID:
+			s.r.request(s.askProducerID)
+		case engine.RefreshLeaders:
+			s.r.request(func(ctx context.Context) { s.leaders(ctx, a.Topics) })
+		case engine.EffectsAcked:
+			s.r.tasks.tell(a.Task, a.Epoch, task.Acked{Seq: a.Seq})
+			s.r.post(engine.EffectsDone{Acked: a})
+		case engine.ProduceFailed:
+			s.r.post(engine.TaskFailed{Task: a.Task, Epoch: a.Epoch, Err: a.Err})
+		case engine.DisconnectProduce:
+			s.disconnect()
+		case engine.SenderWake:
+			s.wake.set(a.At)
+		}
+	}
+}
+
+func (s *sender) disconnect() {
+	for id, p := range s.producers {
+		p.close()
+		delete(s.producers, id)
+	}
+}
+
+func (s *sender) produce(a engine.Produce) {
+	p := s.producers[a.Broker]
+	if p == nil {
+		p = &producer{s: s, broker: a.Broker, box: newMailbox[engine.Produce]()}
+		p.ctx, p.cancel = context.WithCancel(s.r.work)
+		s.producers[a.Broker] = p
+		s.r.request(func(context.Context) { p.run() })
+	}
+	if !p.box.put(a) {
+		s.put(engine.Produced{Request: a.Request, Err: kcode.NetworkException})
+	}
+}
+
+func (s *sender) askProducerID(ctx context.Context) {
+	id, epoch, err := s.r.cfg.Client.InitProducerID(ctx)
+	if err != nil && ctx.Err() == nil {
+		s.r.noticeLater(engine.Notice{Kind: engine.NoticeRetry, What: "producer id", Err: err})
+	}
+	s.put(engine.ProducerIDGiven{ID: id, Epoch: epoch, Err: err})
+}
+
+func (s *sender) leaders(ctx context.Context, topics []string) {
+	md, err := s.r.cfg.Client.Metadata(ctx, topics)
+	ev := engine.LeadersKnown{Leaders: map[task.TopicPartition]int32{}, Err: err}
+	if err == nil {
+		for name, t := range md.Topics {
+			for i, p := range t.Partitions {
+				ev.Leaders[task.TopicPartition{Topic: name, Partition: int32(i)}] = p.Leader
+			}
+		}
+	} else if ctx.Err() == nil {
+		s.r.noticeLater(engine.Notice{Kind: engine.NoticeRetry, What: "leaders of sink topics", Err: err})
+	}
+	s.put(ev)
+}
+
+// producer is the produce connection to one broker. It encodes and writes on its own goroutine; answers come on the connection's.
+type producer struct {
+	s      *sender
+	broker int32
+	box    *mailbox[engine.Produce]
+	ctx    context.Context
+	cancel context.CancelFunc
+	conn   *kafka.ProduceConn
+}
+
+func (p *producer) close() {
+	p.cancel()
+	p.box.close()
+}
+
+func (p *producer) run() {
+	defer func() {
+		if p.conn != nil {
+			p.conn.Close()
+		}
+	}()
+	var reqs []engine.Produce
+	for {
+		select {
+		case <-p.ctx.Done():
+			return
+		case <-p.box.signal:
+		}
+		reqs = p.box.take(reqs)
+		for _, req := range reqs {
+			p.send(req)
+		}
+	}
+}
+
+func (p *producer) send(a engine.Produce) {
+	if err := p.dial(); err != nil {
+		p.s.put(engine.Produced{Request: a.Request, Err: err})
+		return
+	}
+	req := kafka.ProduceRequest{Acks: -1, Timeout: a.Timeout, Batches: make([]kafka.ProduceBatch, len(a.Batches))}
+	for i, b := range a.Batches {
+		req.Batches[i] = kafka.ProduceBatch{
+			TopicPartition: b.TopicPartition, ProducerID: b.ProducerID, Epoch: b.Epoch, FirstSequence: b.FirstSequence,
+			Codec: p.s.r.cfg.Codec, Groups: b.Groups,
+		}
+	}
+	if err := p.conn.Produce(req, func(res kafka.ProduceResponse, err error) { p.answer(a.Request, res, err) }); err != nil {
+		p.conn.Close()
+		p.conn = nil
+		p.s.put(engine.Produced{Request: a.Request, Err: err})
+	}
+}
+
+func (p *producer) dial() error {
+	if p.conn != nil {
+		return nil
+	}
+	conn, err := p.s.r.cfg.Client.DialProduce(p.ctx, p.broker)
+	if err != nil {
+		return err
+	}
+	p.conn = conn
+	return nil
+}
+
+func (p *producer) answer(request uint64, res kafka.ProduceResponse, err error) {
+	ev := engine.Produced{Request: request, Err: err}
+	for _, part := range res.Parts {
+		ev.Parts = append(ev.Parts, engine.ProducedPart{
+			TopicPartition: part.TopicPartition, Code: part.Code, BaseOffset: part.BaseOffset, Message: part.Message,
+		})
+	}
+	p.s.put(ev)
+}

@@ -1,0 +1,79 @@
+package shell
+
+import (
+	"time"
+
+	"github.com/understudy-streams/understudy/internal/engine"
+	"github.com/understudy-streams/understudy/statestore"
+	"github.com/understudy-streams/understudy/task"
+)
+
+// stores are the open stores of this process's tasks. The map belongs to the core loop; what blocks runs in the writer pool, where the
+// operations of one task keep their order.
+type stores struct {
+	r      *Runtime
+	opened map[lifeKey]statestore.TaskStores
+}
+
+// lifeKey names one life of a task.
+type lifeKey struct {
+	task  task.ID
+	epoch uint64
+}
+
+func newStores(r *Runtime) *stores { return &stores{r: r, opened: map[lifeKey]statestore.TaskStores{}} }
+
+// open opens the stores on the core loop's goroutine: it is a few reads of what the database has in memory.
+func (s *stores) open(a engine.OpenStores) {
+	ts, err := s.r.cfg.Backend.Open(a.Task, a.Stores)
+	ev := engine.StoresOpened{Task: a.Task, Epoch: a.Epoch, Err: err}
+	if err == nil {
+		s.opened[lifeKey{a.Task, a.Epoch}] = ts
+		for i := range a.Stores {
+			ev.Positions = append(ev.Positions, ts.Position(i))
+		}
+	}
+	s.r.post(ev)
+}
+
+// of returns the stores of a task that is open.
+func (s *stores) of(id task.ID, epoch uint64) statestore.TaskStores { return s.opened[lifeKey{id, epoch}] }
+
+func (s *stores) close(a engine.CloseStores) {
+	key := lifeKey{a.Task, a.Epoch}
+	ts := s.opened[key]
+	delete(s.opened, key)
+	if ts == nil {
+		s.r.post(engine.StoresClosed{Task: a.Task, Epoch: a.Epoch})
+		return
+	}
+	s.write(a.Task, ts.Close, func(err error) {
+		s.r.post(engine.StoresClosed{Task: a.Task, Epoch: a.Epoch, Err: err})
+	})
+}
+
+func (s *stores) apply(a engine.Apply) {
+	ts := s.of(a.Task, a.Epoch)
+	write := func() error { return ts.Apply(a.Batch) }
+	if a.Bulk {
+		write = func() error { return ts.Ingest(a.Batch) }
+	}
+	s.write(a.Task, write, func(err error) {
+		s.r.post(engine.Applied{Task: a.Task, Epoch: a.Epoch, Err: err})
+	})
+}
+
+func (s *stores) wipe(a engine.Wipe) {
+	ts := s.of(a.Task, a.Epoch)
+	s.write(a.Task, func() error { return ts.Wipe(a.Store) }, func(err error) {
+		s.r.post(engine.Applied{Task: a.Task, Epoch: a.Epoch, Err: err})
+	})
+}
+
+func (s *stores) write(id task.ID, f func() error, done func(error)) {
+	deadline := s.r.cfg.WriteDeadline
+	if deadline <= 0 {
+		deadline = time.Minute
+	}
+	s.r.cfg.Writers.Do(id, deadline, f, done)
+}

@@ -1,0 +1,227 @@
+package shell
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/understudy-streams/understudy/internal/engine"
+	"github.com/understudy-streams/understudy/statestore"
+	"github.com/understudy-streams/understudy/task"
+)
+
+// tasks are the goroutines of the running tasks.
+type tasks struct {
+	r  *Runtime
+	mu sync.RWMutex
+	by map[lifeKey]*taskLoop
+}
+
+func newTasks(r *Runtime) *tasks { return &tasks{r: r, by: map[lifeKey]*taskLoop{}} }
+
+// tell puts an event into a task's mailbox. One for a task that has ended is dropped.
+func (t *tasks) tell(id task.ID, epoch uint64, ev task.Event) {
+	t.mu.RLock()
+	l := t.by[lifeKey{id, epoch}]
+	t.mu.RUnlock()
+	if l != nil {
+		l.box.put(ev)
+	}
+}
+
+// start makes a task's owner and runs it.
+func (t *tasks) start(a engine.StartTask) {
+	l := &taskLoop{t: t, key: lifeKey{a.Task, a.Epoch}, box: newMailbox[task.Event](), wake: newWakeup()}
+	l.ctx, l.cancel = context.WithCancelCause(t.r.work)
+	c := task.Config{ID: a.Task, Epoch: a.Epoch, Positions: a.Positions, StreamTime: a.StreamTime, Beat: l.beat}
+	c = t.r.cfg.NewTask(l.ctx, c)
+	if ts := t.r.stores.of(a.Task, a.Epoch); ts != nil {
+		c.Stores = make([]statestore.Reader, len(c.Spec.Stores))
+		for i := range c.Stores {
+			c.Stores[i] = ts.Reader(i)
+		}
+	}
+	for _, in := range c.Spec.Inputs {
+		l.inputs = append(l.inputs, task.TopicPartition{Topic: in.Topic, Partition: a.Task.Partition})
+	}
+	t.mu.Lock()
+	t.by[l.key] = l
+	t.mu.Unlock()
+	l.ended = make(chan struct{})
+	go l.run(c)
+}
+
+// close ends what still runs, and waits for it, except for what is stuck in a user call.
+func (t *tasks) close() {
+	t.mu.RLock()
+	loops := make([]*taskLoop, 0, len(t.by))
+	for _, l := range t.by {
+		loops = append(loops, l)
+	}
+	t.mu.RUnlock()
+	for _, l := range loops {
+		l.cancel(errClosed)
+		l.box.close()
+	}
+	for _, l := range loops {
+		if !l.stuck.Load() {
+			l.wait(time.Second)
+		}
+	}
+}
+
+var (
+	errClosed = errors.New("the application has ended")
+	errStuck  = errors.New("the call has outlasted the watchdog")
+)
+
+// taskLoop is the goroutine of one life of a task. What it owns is touched by it alone.
+type taskLoop struct {
+	t      *tasks
+	key    lifeKey
+	inputs []task.TopicPartition
+	box    *mailbox[task.Event]
+	wake   *wakeup
+	ctx    context.Context // the user's functions get it; it ends with the life
+	cancel context.CancelCauseFunc
+	ended  chan struct{}
+	owner  *task.Owner
+	closed bool
+
+	pulse atomic.Uint64 // odd while user code runs; counts up with every unit; the watchdog looks at it
+	where atomic.Int64  // the offset of the unit's record
+	stuck atomic.Bool
+}
+
+// beat is called around each unit of user code. Between the units of one step it stays odd and goes on counting.
+func (l *taskLoop) beat(busy bool) {
+	if !busy {
+		return
+	}
+	if l.owner != nil {
+		_, _, offset := l.owner.Env().Source()
+		l.where.Store(offset)
+	}
+	l.pulse.Store(l.pulse.Load()&^1 + 3) // only this goroutine writes it
+}
+
+func (l *taskLoop) step(now time.Time, ev task.Event) {
+	actions := l.owner.Step(now, ev)
+	if n := l.pulse.Load(); n&1 == 1 {
+		l.pulse.Store(n + 1)
+	}
+	l.carry(actions)
+}
+
+func (l *taskLoop) wait(limit time.Duration) {
+	t := time.NewTimer(limit)
+	defer t.Stop()
+	select {
+	case <-l.ended:
+	case <-t.C:
+		l.stuck.Store(true)
+	}
+}
+
+func (l *taskLoop) run(c task.Config) {
+	defer close(l.ended)
+	defer l.wake.stop()
+	defer l.leave()
+	owner, err := task.New(c)
+	if err != nil {
+		l.t.r.post(engine.TaskFailed{Task: l.key.task, Epoch: l.key.epoch, Err: err})
+		l.idle()
+		return
+	}
+	l.owner = owner
+	l.step(time.Now(), task.Tick{})
+	l.loop()
+}
+
+// idle waits for the Close of a task that could not be built.
+func (l *taskLoop) idle() {
+	for {
+		select {
+		case <-l.ctx.Done():
+			return
+		case <-l.box.signal:
+		}
+		for _, ev := range l.box.take(nil) {
+			switch ev.(type) {
+			case task.Close:
+				l.carry([]task.Action{task.Closed{}})
+				return
+			case task.Release:
+				l.carry([]task.Action{task.Released{}})
+			}
+		}
+	}
+}
+
+func (l *taskLoop) loop() {
+	var evs []task.Event
+	var took time.Duration
+	for !l.closed {
+		if !l.owner.Runnable() && !l.block() {
+			return
+		}
+		evs = l.box.take(evs)
+		for _, ev := range evs {
+			l.step(time.Now(), ev)
+		}
+		now := time.Now()
+		if l.wake.due(now) {
+			l.step(now, task.Tick{})
+		}
+		if !l.closed && l.owner.Runnable() {
+			l.step(now, task.Work{Took: took})
+			took = time.Since(now)
+		}
+	}
+}
+
+// block waits for a message or the time asked for; it reports false when the process ends.
+func (l *taskLoop) block() bool {
+	select {
+	case <-l.box.signal:
+		return true
+	case <-l.wake.timer.C:
+		return true
+	case <-l.ctx.Done():
+		return context.Cause(l.ctx) == errStuck // a stuck task still hears its Close
+	}
+}
+
+func (l *taskLoop) carry(actions []task.Action) {
+	id, epoch := l.key.task, l.key.epoch
+	r := l.t.r
+	for _, a := range actions {
+		switch a := a.(type) {
+		case task.Send:
+			r.sender.put(engine.EffectsMade{Effects: a.Effects})
+		case task.Seal:
+			r.post(engine.TaskSealed{Sealed: a.Sealed})
+		case task.Consumed:
+			r.fetch.consumed(engine.FetchSource{TopicPartition: l.inputs[a.Input], Task: id, Epoch: epoch, Index: a.Input}, a.Bytes)
+		case task.Wake:
+			l.wake.move(a.At)
+		case task.Released:
+			r.post(engine.TaskReleased{Task: id, Epoch: epoch})
+		case task.Closed:
+			l.closed = true
+			r.post(engine.TaskClosed{Task: id, Epoch: epoch})
+		case task.Failed:
+			r.post(engine.TaskFailed{Task: id, Epoch: epoch, Err: a.Err})
+		}
+	}
+}
+
+func (l *taskLoop) leave() {
+	l.cancel(errClosed)
+	l.box.close()
+	l.t.mu.Lock()
+	delete(l.t.by, l.key)
+	l.t.mu.Unlock()
+}

@@ -1,0 +1,133 @@
+package streams
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/understudy-streams/understudy/internal/engine"
+	"github.com/understudy-streams/understudy/internal/kafka"
+	"github.com/understudy-streams/understudy/internal/shell"
+)
+
+// State is the life of an application: StateCreated, StateStarting, StateRebalancing and StateRunning in turns, StateClosing, StateClosed.
+type State uint8
+
+// The states of an application.
+const (
+	StateCreated     = State(engine.Created)     // New has returned, Run has not been called
+	StateStarting    = State(engine.Starting)    // the topics are being checked and made
+	StateRebalancing = State(engine.Rebalancing) // joining, or opening and restoring tasks
+	StateRunning     = State(engine.Running)     // every task assigned here runs
+	StateClosing     = State(engine.Closing)     // draining, committing, leaving the group
+	StateClosed      = State(engine.Closed)      // Run has returned, or is about to
+)
+
+func (s State) String() string { return engine.State(s).String() }
+
+// App is an application: this process's share of it. Start as many processes with the same application id as there shall be; they share
+// the tasks. An App runs once: after Run has returned, make a new one. All methods may be called from any goroutine.
+type App struct {
+	cfg      Config
+	topology *Topology
+	state    atomic.Uint32
+	called   atomic.Bool
+
+	mu      sync.Mutex
+	runtime *shell.Runtime
+	closed  bool          // Close came before Run
+	ended   chan struct{} // closed when Run has returned
+}
+
+// New checks the topology and the configuration and returns an application that waits for Run. All faults of one kind come at once, in a
+// [*TopologyError] or a [*ConfigError]. Nothing is connected or written yet.
+func New(b *Builder, c Config) (*App, error) {
+	c = c.withDefaults()
+	topology, err := b.Build(c.ApplicationID)
+	if err := errors.Join(err, c.validate(topology != nil && topology.stateful())); err != nil {
+		return nil, err
+	}
+	return &App{cfg: c, topology: topology, ended: make(chan struct{})}, nil
+}
+
+// ErrAlreadyRun is returned by Run when it is called again.
+var ErrAlreadyRun = errors.New("streams: an App runs once: make a new one with New to run again")
+
+// Topology returns what the application runs.
+func (a *App) Topology() *Topology { return a.topology }
+
+// State returns the life of the application.
+func (a *App) State() State { return State(a.state.Load()) }
+
+// Ready reports whether every task that is assigned to this process runs: it is a member of the group and restores nothing.
+func (a *App) Ready() bool { return a.State() == StateRunning }
+
+func (a *App) setState(s State) { a.state.Store(uint32(s)) }
+
+// Run runs the application until ctx ends or it fails. When ctx ends it takes no more records, commits what is done and leaves the group,
+// within Config.CloseTimeout, and returns nil. The error is typed: a [*RecordError] for a record, *[MissingTopicError], *[OffsetOutOfRangeError],
+// *[StuckError] and others; nothing past a failed record has been committed. While no broker answers it goes on trying, and Ready is false.
+func (a *App) Run(ctx context.Context) error {
+	if a.called.Swap(true) {
+		return ErrAlreadyRun
+	}
+	defer close(a.ended)
+	defer a.setState(StateClosed)
+	client, err := kafka.Open(a.cfg.client())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = client.Close() }() // only sockets are left
+	state, err := a.openState()
+	if err != nil {
+		return err
+	}
+	r := shell.New(a.shell(client, state))
+	if !a.begin(r) {
+		return state.close(nil)
+	}
+	err = r.Run(ctx)
+	return state.close(publicError(err))
+}
+
+// begin makes the runtime known to Close. It reports false if Close was called already.
+func (a *App) begin(r *shell.Runtime) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.runtime = r
+	return !a.closed
+}
+
+// Close ends the application cleanly, as the end of Run's context does, and waits until Run has returned or ctx ends. It may be called
+// more than once.
+func (a *App) Close(ctx context.Context) error {
+	a.mu.Lock()
+	a.closed = true
+	r := a.runtime
+	a.mu.Unlock()
+	if !a.called.Load() {
+		return nil
+	}
+	if r != nil {
+		within := time.Duration(0)
+		if deadline, ok := ctx.Deadline(); ok {
+			within = max(time.Until(deadline), time.Millisecond)
+		}
+		r.Close(within)
+	}
+	select {
+	case <-a.ended:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// randomID is the process id of an application without a state directory.
+func randomID() (id [16]byte) {
+	_, _ = rand.Read(id[:]) // never fails: see crypto/rand
+	return id
+}

@@ -1,0 +1,61 @@
+package streams
+
+import (
+	"fmt"
+
+	"github.com/understudy-streams/understudy/internal/engine"
+	"github.com/understudy-streams/understudy/internal/shell"
+	"github.com/understudy-streams/understudy/statestore/pebblestore"
+)
+
+// The errors with which [App.Run] ends, beside [*RecordError]. Each says in its text what to do.
+type (
+	// MissingTopicError says that a topic that the application reads or writes does not exist, or was deleted while it ran.
+	MissingTopicError = engine.MissingTopicError
+	// OffsetOutOfRangeError says that the offset at which a partition should be read on is not in the log any more.
+	OffsetOutOfRangeError = engine.OffsetOutOfRangeError
+	// FetchError says that a partition cannot be read on: its bytes are damaged, or it is not allowed.
+	FetchError = engine.FetchError
+	// ProduceError says that a broker refused records for good.
+	ProduceError = engine.ProduceError
+	// CommitError says that the group refuses an offset for good.
+	CommitError = engine.CommitError
+	// StoreError says that the stores of a task could not be opened or written.
+	StoreError = engine.StoreError
+	// CloseError says that a clean end did not come about in time.
+	CloseError = engine.CloseError
+	// StuckError says that more calls of user code than allowed have never returned.
+	StuckError = engine.StuckError
+	// CallTimeoutError says that one call of user code has run for longer than Config.CallTimeout.
+	CallTimeoutError = shell.CallTimeoutError
+	// StateDirError says that the state directory cannot be made or written.
+	StateDirError = pebblestore.DirError
+	// StateDirLockedError says that another process uses the state directory, and which.
+	StateDirLockedError = pebblestore.LockedError
+)
+
+// InternalTopicError says that an internal topic exists and is not as the application needs it.
+type InternalTopicError struct {
+	Topic string
+	Kind  InternalKind
+	What  string // partitions, or a configuration's name
+	Have  string
+	Want  string
+}
+
+func (e *InternalTopicError) Error() string {
+	remedy := fmt.Sprintf("set it with the broker's tools (kafka-configs --alter --topic %s --add-config %s=%s)", e.Topic, e.What, e.Want)
+	if e.What == "partitions" {
+		remedy = "its number follows from the topics that are read: if those have grown, stop all processes, delete the internal topics and reset the " +
+			"application, or use another application id"
+	}
+	return fmt.Sprintf("streams: the %s topic %q has %s %s, needed are %s: %s", e.Kind, e.Topic, e.What, e.Have, e.Want, remedy)
+}
+
+// publicError turns an error of the runtime into one of this package.
+func publicError(err error) error {
+	if r := NewRecordError(err); r != nil {
+		return r
+	}
+	return err
+}

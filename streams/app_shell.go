@@ -1,0 +1,126 @@
+package streams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/understudy-streams/understudy/internal/engine"
+	"github.com/understudy-streams/understudy/internal/group"
+	"github.com/understudy-streams/understudy/internal/kafka"
+	"github.com/understudy-streams/understudy/internal/shell"
+	"github.com/understudy-streams/understudy/statestore"
+	"github.com/understudy-streams/understudy/statestore/pebblestore"
+	"github.com/understudy-streams/understudy/task"
+)
+
+// stateDir is what an application has on disk. Without stores it is nothing but a process id.
+type stateDir struct {
+	processID [16]byte
+	backend   statestore.Backend
+	writers   *pebblestore.Writers
+	dir       *pebblestore.Dir
+}
+
+const (
+	storeWriters  = 2
+	writeDeadline = time.Minute
+)
+
+// openState locks and opens the state directory, if the topology has stores.
+func (a *App) openState() (*stateDir, error) {
+	if !a.topology.stateful() {
+		return &stateDir{processID: randomID()}, nil
+	}
+	dir, err := pebblestore.OpenDir(a.cfg.StateDir, a.cfg.ApplicationID, pebblestore.Options{Memory: a.cfg.Memory / 2, Log: a.cfg.Log.Named("store")})
+	if err != nil {
+		return nil, err
+	}
+	if dir.PutAside != "" {
+		a.cfg.Log.Warn("the state could not be opened and was put aside, it is restored from the changelogs", zap.String("path", dir.PutAside))
+	}
+	return &stateDir{processID: dir.ProcessID, backend: dir.DB, writers: pebblestore.NewWriters(storeWriters), dir: dir}, nil
+}
+
+// close closes what openState opened and joins its errors to err.
+func (s *stateDir) close(err error) error {
+	if s.dir == nil {
+		return err
+	}
+	s.writers.Close()
+	return errors.Join(err, s.dir.Close())
+}
+
+// shell describes the application to the runtime that carries it out.
+func (a *App) shell(client *kafka.Client, state *stateDir) shell.Config {
+	t := newTopics(a, client)
+	c := a.cfg
+	cfg := shell.Config{
+		Engine: engine.Config{
+			Group: group.Config{
+				Group: c.ApplicationID, ProcessID: state.processID, Session: c.Session, Rebalance: c.Rebalance, Heartbeat: c.Heartbeat,
+				Rack: c.Rack, TopologyVersion: c.TopologyVersion, Capacity: c.Capacity, Seed: rand.Uint64(), //nolint:gosec // jitter only
+			},
+			Specs: a.topology.Subtopologies, Hashes: a.hashes(), MaxStuck: c.MaxStuck, CloseWithin: c.CloseTimeout,
+			NoOffset:   func(string) engine.Reset { return c.NoOffset.engine(engine.ResetEarliest) },
+			OutOfRange: func(string) engine.Reset { return c.OutOfRange.engine(engine.ResetStop) },
+		},
+		Sender: engine.SenderConfig{Linger: c.Linger},
+		Client: client, Codec: c.Compression, Backend: state.backend,
+		Ensure: t.ensure, Notice: a.notice, CallTimeout: c.CallTimeout, WriteDeadline: writeDeadline,
+		NewTask: func(ctx context.Context, tc task.Config) task.Config { return a.newTask(ctx, t, tc) },
+	}
+	if state.writers != nil {
+		cfg.Writers = state.writers
+	}
+	return cfg
+}
+
+// newTask completes the configuration of a task.
+func (a *App) newTask(ctx context.Context, t *topics, tc task.Config) task.Config {
+	m := a.memory(t.size())
+	tc.Spec = a.topology.Subtopologies[tc.ID.Subtopology]
+	tc.Context = ctx
+	tc.Partitions = func(topic string) int32 { return t.partitions(ctx, topic) }
+	tc.QueueBytes, tc.CreditBytes, tc.CacheBytes, tc.DirtyBytes = m.queue, m.credit, m.cache, a.cfg.CommitBytes
+	tc.CommitInterval, tc.MaxRecordBytes = a.cfg.CommitInterval, a.cfg.MaxRecordBytes
+	tc.Seed = rand.Uint64() //nolint:gosec // of hash tables; not a secret
+	return tc
+}
+
+// shares are the bounds of one task or partition, in bytes.
+type shares struct{ queue, credit, cache int }
+
+// memory divides what Config.Memory leaves beside the database: a quarter for rows, an eighth for queues, an eighth for unacknowledged
+// output. All tasks of the application may run here, so each gets its share of all.
+func (a *App) memory(tasks, inputs int) shares {
+	share := func(part int64, n, least, most int) int {
+		return min(max(int(a.cfg.Memory/part)/max(n, 1), least), most)
+	}
+	return shares{
+		queue:  share(8, inputs, 64<<10, 4<<20),
+		credit: share(8, tasks, 256<<10, 16<<20),
+		cache:  share(4, tasks, 256<<10, 64<<20),
+	}
+}
+
+// hashes identify the structure of each subtopology: members with equal ones can take over each other's tasks.
+func (a *App) hashes() map[int32]uint64 {
+	out := map[int32]uint64{}
+	for _, s := range a.topology.Subtopologies {
+		h := fnv.New64a()
+		for _, in := range s.Inputs {
+			fmt.Fprintf(h, "in %s\n", in.Topic)
+		}
+		for _, st := range s.Stores {
+			fmt.Fprintf(h, "store %s %t %s\n", st.Spec.Name, st.Spec.Ordered, st.Changelog)
+		}
+		out[s.Subtopology] = h.Sum64()
+	}
+	return out
+}

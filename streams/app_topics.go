@@ -1,0 +1,240 @@
+package streams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/understudy-streams/understudy/internal/engine"
+	"github.com/understudy-streams/understudy/internal/kafka"
+	"github.com/understudy-streams/understudy/internal/kcode"
+)
+
+// topics checks and makes the topics of an application, and remembers their partition counts.
+type topics struct {
+	app    *App
+	client *kafka.Client
+
+	mu     sync.Mutex
+	counts map[string]int32
+	tasks  int // of the whole application
+	inputs int // partitions that are read
+}
+
+func newTopics(a *App, c *kafka.Client) *topics {
+	return &topics{app: a, client: c, counts: map[string]int32{}}
+}
+
+// temporary marks an error that is tried again.
+type temporary struct{ error }
+
+func (t temporary) Unwrap() error { return t.error }
+
+// ensure checks the topics of the user, and makes the internal topics or validates those that exist. It may be called again, and by all
+// processes at once.
+func (t *topics) ensure(ctx context.Context) engine.TopicsReady {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	counts, err := t.check(ctx)
+	if err != nil {
+		var again temporary
+		return engine.TopicsReady{Err: err, Temporary: errors.As(err, &again)}
+	}
+	t.remember(counts)
+	return engine.TopicsReady{Partitions: counts, QueueBytes: t.app.memory(t.tasks, t.inputs).queue}
+}
+
+func (t *topics) check(ctx context.Context) (map[string]int32, error) {
+	top := t.app.topology
+	names := slices.Concat(top.Sources, top.Sinks)
+	for _, in := range top.Internal {
+		names = append(names, in.Name)
+	}
+	slices.Sort(names)
+	md, err := t.client.Metadata(ctx, slices.Compact(names))
+	if err != nil {
+		return nil, temporary{err}
+	}
+	have, err := known(md)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Concat(top.Sources, top.Sinks) {
+		if have[name] == 0 {
+			return nil, &MissingTopicError{Topic: name}
+		}
+	}
+	want, err := top.Partitions(func(topic string) (int32, bool) { n, ok := have[topic]; return n, ok })
+	if err != nil {
+		return nil, err
+	}
+	if err := t.internal(ctx, have, want); err != nil {
+		return nil, err
+	}
+	for _, name := range top.Sinks {
+		want[name] = have[name]
+	}
+	return want, nil
+}
+
+// known returns the partition counts of the topics that exist.
+func known(md *kafka.Metadata) (map[string]int32, error) {
+	have := map[string]int32{}
+	for _, name := range slices.Sorted(maps.Keys(md.Topics)) {
+		switch topic := md.Topics[name]; topic.Err {
+		case kcode.None:
+			have[name] = int32(len(topic.Partitions))
+		case kcode.UnknownTopicOrPartition:
+		case kcode.TopicAuthorizationFailed, kcode.InvalidTopic:
+			return nil, fmt.Errorf("streams: topic %q: %w", name, topic.Err)
+		default:
+			return nil, temporary{fmt.Errorf("streams: topic %q: %w", name, topic.Err)}
+		}
+	}
+	return have, nil
+}
+
+// internal makes the internal topics that are missing and validates the others.
+func (t *topics) internal(ctx context.Context, have, want map[string]int32) error {
+	var missing []kafka.NewTopic
+	var there []InternalTopic
+	for _, in := range t.app.topology.Internal {
+		n := have[in.Name]
+		switch {
+		case n == 0:
+			missing = append(missing, kafka.NewTopic{
+				Name: in.Name, Partitions: want[in.Name], Replication: t.app.cfg.Replication, Configs: in.Configs,
+			})
+		case n != want[in.Name]:
+			return &InternalTopicError{Topic: in.Name, Kind: in.Kind, What: "partitions", Have: fmt.Sprint(n), Want: fmt.Sprint(want[in.Name])}
+		default:
+			there = append(there, in)
+		}
+	}
+	if err := t.validate(ctx, there); err != nil {
+		return err
+	}
+	return t.create(ctx, missing)
+}
+
+func (t *topics) create(ctx context.Context, missing []kafka.NewTopic) error {
+	if len(missing) == 0 {
+		return nil
+	}
+	failed, err := t.client.CreateTopics(ctx, missing)
+	if err != nil {
+		return temporary{err}
+	}
+	for _, m := range missing {
+		if err := failed[m.Name]; err != nil {
+			return created(m.Name, err)
+		}
+	}
+	return nil
+}
+
+// created tells what is tried again from what is not: another process may have made the topic at this moment.
+func created(name string, err error) error {
+	var code kcode.Code
+	wrapped := fmt.Errorf("streams: make internal topic %q: %w", name, err)
+	if errors.As(err, &code) {
+		switch code {
+		case kcode.PolicyViolation, kcode.TopicAuthorizationFailed, kcode.ClusterAuthorization, kcode.InvalidTopic, kcode.InvalidConfig,
+			kcode.InvalidPartitions, kcode.InvalidReplicationFactor:
+			return wrapped
+		}
+	}
+	return temporary{wrapped}
+}
+
+// validate holds the configurations that matter of existing internal topics against what is needed.
+func (t *topics) validate(ctx context.Context, there []InternalTopic) error {
+	if len(there) == 0 {
+		return nil
+	}
+	names := make([]string, len(there))
+	for i, in := range there {
+		names[i] = in.Name
+	}
+	configs, err := t.client.TopicConfigs(ctx, names)
+	if err != nil {
+		return temporary{err}
+	}
+	for _, in := range there {
+		if err := in.validate(configs[in.Name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// validate reports the first configuration that would lose data. What the broker does not tell is taken to be right.
+func (in *InternalTopic) validate(have map[string]string) error {
+	for _, key := range []string{"cleanup.policy", "message.timestamp.type", "retention.ms"} {
+		want, cares := in.Configs[key]
+		got, tells := have[key]
+		if cares && tells && !sameList(got, want) {
+			return &InternalTopicError{Topic: in.Name, Kind: in.Kind, What: key, Have: got, Want: want}
+		}
+	}
+	return nil
+}
+
+// sameList compares comma-separated lists without regard to order and spaces.
+func sameList(a, b string) bool {
+	split := func(s string) []string {
+		parts := strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' || r == '[' || r == ']' })
+		slices.Sort(parts)
+		return parts
+	}
+	return slices.Equal(split(a), split(b))
+}
+
+func (t *topics) remember(counts map[string]int32) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	maps.Copy(t.counts, counts)
+	t.tasks, t.inputs = 0, 0
+	for _, s := range t.app.topology.Subtopologies {
+		n := int32(0)
+		for _, in := range s.Inputs {
+			n = max(n, counts[in.Topic])
+			t.inputs += int(counts[in.Topic])
+		}
+		t.tasks += int(n)
+	}
+}
+
+// size returns how many tasks the application has and how many partitions they read.
+func (t *topics) size() (tasks, inputs int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.tasks, t.inputs
+}
+
+// partitions answers how many partitions a topic has, 0 if it does not exist. A topic that is not known yet, as one that is computed for
+// a record, is asked for: only the task that needs it waits.
+func (t *topics) partitions(ctx context.Context, topic string) int32 {
+	t.mu.Lock()
+	n, ok := t.counts[topic]
+	t.mu.Unlock()
+	if ok {
+		return n
+	}
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	md, err := t.client.Metadata(ctx, []string{topic})
+	if err != nil || md.Topics[topic] == nil || md.Topics[topic].Err != kcode.None {
+		return 0
+	}
+	n = int32(len(md.Topics[topic].Partitions))
+	t.mu.Lock()
+	t.counts[topic] = n
+	t.mu.Unlock()
+	return n
+}

@@ -1,0 +1,265 @@
+package streams
+
+import (
+	"cmp"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/understudy-streams/understudy/internal/engine"
+	"github.com/understudy-streams/understudy/internal/kafka"
+)
+
+// SASL says how to authenticate at the brokers; it is off while its Mechanism is empty. Printing it leaves the password out.
+type SASL = kafka.SASL
+
+// The SASL mechanisms.
+const (
+	SASLPlain       = kafka.Plain
+	SASLScramSHA256 = kafka.ScramSHA256
+	SASLScramSHA512 = kafka.ScramSHA512
+	SASLOAuthBearer = kafka.OAuthBearer
+)
+
+// ClientConfig is the connection configuration that [Config].Client may change; it is sarama's Config under the name that this package
+// knows it by.
+type ClientConfig = kafka.SaramaConfig
+
+// Compression is how record batches are compressed on their way to the brokers.
+type Compression = kafka.Codec
+
+// The compressions.
+const (
+	CompressNone   = kafka.None
+	CompressGzip   = kafka.Gzip
+	CompressSnappy = kafka.Snappy
+	CompressLZ4    = kafka.LZ4
+	CompressZstd   = kafka.Zstd
+)
+
+// Reset says where to begin to read a partition.
+type Reset uint8
+
+const (
+	// ResetDefault is earliest where nothing has been committed yet, and stop where a committed offset is out of range.
+	ResetDefault Reset = iota
+	// ResetStop ends the application with an error that names partition and offsets.
+	ResetStop
+	// ResetEarliest begins at the oldest record there is.
+	ResetEarliest
+	// ResetLatest begins after the newest record there is.
+	ResetLatest
+)
+
+func (r Reset) valid() bool { return r <= ResetLatest }
+
+// engine maps a Reset to the engine's, with what the default is at this place.
+func (r Reset) engine(fallback engine.Reset) engine.Reset {
+	switch r {
+	case ResetStop:
+		return engine.ResetStop
+	case ResetEarliest:
+		return engine.ResetEarliest
+	case ResetLatest:
+		return engine.ResetLatest
+	default:
+		return fallback
+	}
+}
+
+// Config configures an application. ApplicationID and Brokers are required; zero is right for most of the rest.
+type Config struct {
+	// ApplicationID names the application: it is the consumer group and the prefix of its internal topics. All processes that share the
+	// work have the same. Kafka Streams key: application.id.
+	ApplicationID string
+	// Brokers are the addresses (host:port) asked first. Kafka key: bootstrap.servers.
+	Brokers []string
+	// StateDir is where state is kept, below a folder named after the application. A topology without stores needs none and makes none.
+	// Required otherwise; a folder below the system's temporary directory is warned about, since cleaners empty it. Kafka Streams key:
+	// state.dir.
+	StateDir string
+
+	// CommitInterval is the time between two commits. Defaults to 1 s. Kafka Streams key: commit.interval.ms.
+	CommitInterval time.Duration
+	// CommitBytes is the uncommitted state of one task, in bytes, at which it commits earlier. Defaults to 16 MiB, less where Memory is
+	// small.
+	CommitBytes int
+	// Linger is how long a small batch waits for company. Defaults to 5 ms. Kafka key: linger.ms.
+	Linger time.Duration
+	// Compression of what is produced. Defaults to none. Kafka key: compression.type.
+	Compression Compression
+	// MaxRecordBytes is the largest record, key and value and headers, that the application may write. A larger one fails its unit.
+	// Defaults to 1 MiB less 512 bytes, which fits the brokers' default of message.max.bytes. Kafka key: max.request.size.
+	MaxRecordBytes int
+
+	// NoOffset says where to begin where the group has committed nothing. Defaults to the earliest record. Kafka key: auto.offset.reset.
+	NoOffset Reset
+	// OutOfRange says where to go on where the committed offset is not in the log any more. Defaults to stop with an error: records may
+	// have been lost. Never silent: a reset is reported to Listener and Log.
+	OutOfRange Reset
+
+	// Memory bounds what the process holds: half of it for Pebble's block cache and memtables, a quarter for uncommitted and cached rows,
+	// the rest for queues and unacknowledged output. In bytes; defaults to 512 MiB.
+	Memory int64
+
+	// Session is how long the group waits for a sign of life. Defaults to 15 s. Kafka key: session.timeout.ms.
+	Session time.Duration
+	// Rebalance bounds one rebalance. Defaults to Session + 5 s. Kafka key: rebalance.timeout.ms.
+	Rebalance time.Duration
+	// Heartbeat is the time between two signs of life. Defaults to 500 ms. Kafka key: heartbeat.interval.ms.
+	Heartbeat time.Duration
+	// Capacity is the share of the work that this process takes, relative to the others'. Defaults to 1.
+	Capacity int
+	// TopologyVersion tells versions of the program apart in a rolling upgrade: of two different topologies the higher version wins.
+	TopologyVersion int32
+	// Rack is where this process runs. Kafka key: client.rack.
+	Rack string
+
+	// Replication is the replication factor of internal topics. Defaults to the brokers' default. Kafka Streams key: replication.factor.
+	Replication int16
+	// CallTimeout is how long a single call of user code may take before its task is given up here and goes on elsewhere. Defaults to
+	// 5 minutes. Not an interval between polls: heartbeats go on all the while.
+	CallTimeout time.Duration
+	// MaxStuck is how many such calls may never return before Run ends with a *StuckError. Defaults to 3.
+	MaxStuck int
+	// CloseTimeout is how long a clean end may take after the context of Run has ended. Defaults to 30 s.
+	CloseTimeout time.Duration
+
+	// TLS switches TLS on.
+	TLS *tls.Config
+	// SASL switches authentication on.
+	SASL SASL
+	// Client changes the connection settings for what has no field here (Kerberos, proxies). What the runtime relies on is set again
+	// after it.
+	Client func(*ClientConfig)
+	// ClientID is sent with every request. Defaults to the application id. Kafka key: client.id.
+	ClientID string
+	// RequestTimeout bounds the wait for an answer. Defaults to 30 s. Kafka key: request.timeout.ms.
+	RequestTimeout time.Duration
+
+	// Log gets what an operator wants to know. Nil: no logging.
+	Log *zap.Logger
+	// Listener is told what happens.
+	Listener Listener
+}
+
+const (
+	defaultMemory      = 512 << 20
+	minMemory          = 32 << 20
+	defaultRecordBytes = 1<<20 - 512
+)
+
+func (c Config) withDefaults() Config {
+	c.CommitInterval = cmp.Or(c.CommitInterval, time.Second)
+	c.Linger = cmp.Or(c.Linger, 5*time.Millisecond)
+	c.MaxRecordBytes = cmp.Or(c.MaxRecordBytes, defaultRecordBytes)
+	c.Memory = cmp.Or(c.Memory, defaultMemory)
+	c.Session = cmp.Or(c.Session, 15*time.Second)
+	c.Rebalance = cmp.Or(c.Rebalance, c.Session+5*time.Second)
+	c.Heartbeat = cmp.Or(c.Heartbeat, 500*time.Millisecond)
+	c.Capacity = cmp.Or(c.Capacity, 1)
+	c.Replication = cmp.Or(c.Replication, -1)
+	c.CallTimeout = cmp.Or(c.CallTimeout, 5*time.Minute)
+	c.MaxStuck = cmp.Or(c.MaxStuck, 3)
+	c.CloseTimeout = cmp.Or(c.CloseTimeout, 30*time.Second)
+	c.ClientID = cmp.Or(c.ClientID, c.ApplicationID)
+	c.CommitBytes = cmp.Or(c.CommitBytes, int(min(16<<20, c.Memory/32)))
+	if c.Log == nil {
+		c.Log = zap.NewNop()
+	}
+	return c
+}
+
+// ConfigError lists everything that is wrong with a Config.
+type ConfigError struct{ Faults []error }
+
+func (e *ConfigError) Error() string {
+	var b strings.Builder
+	b.WriteString("streams: the configuration has faults:")
+	for _, f := range e.Faults {
+		b.WriteString("\n  - " + f.Error())
+	}
+	return b.String()
+}
+
+// Unwrap returns the faults.
+func (e *ConfigError) Unwrap() []error { return e.Faults }
+
+// validate checks a Config that has its defaults. stateful says whether the topology has stores.
+func (c Config) validate(stateful bool) error {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if err := checkName("ApplicationID", c.ApplicationID); err != nil {
+		faults = append(faults, err)
+	}
+	if stateful && c.StateDir == "" {
+		fault("StateDir is empty: the topology has stores, name a directory that survives restarts")
+	}
+	c.validateTimes(fault)
+	for name, r := range map[string]Reset{"NoOffset": c.NoOffset, "OutOfRange": c.OutOfRange} {
+		if !r.valid() {
+			fault("%s is %d: use ResetStop, ResetEarliest or ResetLatest", name, r)
+		}
+	}
+	if c.Memory < minMemory {
+		fault("Memory is %d bytes: at least %d MiB are needed, or 0 for the default of 512 MiB", c.Memory, minMemory>>20)
+	}
+	if c.MaxRecordBytes < 0 || c.CommitBytes < 0 || c.Capacity < 0 || c.MaxStuck < 0 {
+		fault("MaxRecordBytes, CommitBytes, Capacity and MaxStuck must not be negative (0 means the default)")
+	}
+	if c.Replication < -1 {
+		fault("Replication is %d: use a positive number, or 0 for the brokers' default", c.Replication)
+	}
+	if err := c.client().Validate(); err != nil {
+		faults = append(faults, unjoin(err)...)
+	}
+	if len(faults) > 0 {
+		return &ConfigError{Faults: faults}
+	}
+	return nil
+}
+
+func (c Config) validateTimes(fault func(string, ...any)) {
+	times := []struct {
+		name string
+		d    time.Duration
+	}{
+		{"CommitInterval", c.CommitInterval}, {"Linger", c.Linger}, {"Session", c.Session}, {"Rebalance", c.Rebalance}, {"Heartbeat", c.Heartbeat},
+		{"CallTimeout", c.CallTimeout}, {"CloseTimeout", c.CloseTimeout},
+	}
+	for _, t := range times {
+		if t.d < 0 {
+			fault("%s is %v: it must be positive, or 0 for the default", t.name, t.d)
+		}
+	}
+	if c.Heartbeat*3 > c.Session {
+		fault("Heartbeat is %v and Session %v: a session must be at least three heartbeats long", c.Heartbeat, c.Session)
+	}
+}
+
+func unjoin(err error) []error {
+	var many interface{ Unwrap() []error }
+	if errors.As(err, &many) {
+		return many.Unwrap()
+	}
+	return []error{err}
+}
+
+// client is the part of the configuration that concerns connections.
+func (c Config) client() kafka.Config {
+	return kafka.Config{
+		Brokers: c.Brokers, ClientID: c.ClientID, TLS: c.TLS, SASL: c.SASL, Sarama: c.Client, RequestTimeout: c.RequestTimeout, Log: c.Log,
+	}
+}
+
+// String leaves secrets out.
+func (c Config) String() string {
+	return fmt.Sprintf("application=%q state=%q memory=%d %v", c.ApplicationID, c.StateDir, c.Memory, c.client())
+}
+
+// GoString leaves secrets out.
+func (c Config) GoString() string { return "streams.Config{" + c.String() + "}" }

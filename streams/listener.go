@@ -1,0 +1,133 @@
+package streams
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/understudy-streams/understudy/internal/engine"
+)
+
+// Listener is told what happens in an application. Each function may be nil. They are called on one goroutine of the runtime, one at a
+// time and in order, and must return soon: the group's heartbeats wait for them.
+type Listener struct {
+	// State is called when the application's state has changed.
+	State func(State)
+	// Assigned is called after each rebalance with the tasks that run here, in order.
+	Assigned func(tasks []TaskID)
+	// Lost is called when the membership of the group ended by force; tasks that ran here may run elsewhere already.
+	Lost func(reason string)
+	// Task is called when a task changes its state: opening, restoring, running, releasing, released, closing, closed.
+	Task func(id TaskID, state string)
+	// Restore is called when the restore of a store begins, about once a second while it goes on, and when it has ended.
+	Restore func(RestoreProgress)
+	// Reset is called when an input offset was out of range and Config.OutOfRange moved it.
+	Reset func(topic string, partition int32, from, to int64)
+}
+
+// RestoreProgress says how far a store has been rebuilt from its changelog.
+type RestoreProgress struct {
+	Task      TaskID
+	Topic     string
+	Partition int32
+	Start     int64 // the offset at which this restore began
+	Position  int64 // the next offset to be read
+	End       int64 // where it ends
+	Records   int64 // restored so far; fewer than offsets where the changelog was compacted
+	Took      time.Duration
+	Done      bool
+}
+
+// ETA estimates how long the rest takes, by the pace so far; 0 when done or unknown.
+func (p RestoreProgress) ETA() time.Duration {
+	done, left := p.Position-p.Start, p.End-p.Position
+	if done <= 0 || left <= 0 {
+		return 0
+	}
+	return time.Duration(float64(p.Took) / float64(done) * float64(left))
+}
+
+// notice reports to the listener and the log.
+func (a *App) notice(n engine.Notice) {
+	a.tell(n)
+	a.log(n)
+}
+
+func (a *App) tell(n engine.Notice) {
+	l := &a.cfg.Listener
+	switch n.Kind {
+	case engine.NoticeState:
+		a.setState(State(n.State))
+		if l.State != nil {
+			l.State(State(n.State))
+		}
+	case engine.NoticeAssigned:
+		if l.Assigned != nil {
+			l.Assigned(n.Tasks)
+		}
+	case engine.NoticeLost:
+		if l.Lost != nil {
+			l.Lost(n.Text)
+		}
+	case engine.NoticeTask:
+		if l.Task != nil {
+			l.Task(n.Task, n.Text)
+		}
+	case engine.NoticeRestoreBegin, engine.NoticeRestore, engine.NoticeRestoreEnd:
+		if l.Restore != nil {
+			l.Restore(progressOf(n))
+		}
+	case engine.NoticeReset:
+		if l.Reset != nil {
+			l.Reset(n.Part.Topic, n.Part.Partition, n.Position, n.End)
+		}
+	}
+}
+
+func progressOf(n engine.Notice) RestoreProgress {
+	p := RestoreProgress{
+		Task: n.Task, Topic: n.Part.Topic, Partition: n.Part.Partition, Start: n.Start, Position: n.Position, End: n.End,
+		Records: n.Records, Took: n.Took, Done: n.Kind == engine.NoticeRestoreEnd,
+	}
+	if n.Kind == engine.NoticeRestoreBegin {
+		p.Start = n.Position
+	}
+	return p
+}
+
+// log writes one line for what an operator wants to know. Facts are fields, with one spelling each.
+func (a *App) log(n engine.Notice) {
+	log := a.cfg.Log
+	part := []zap.Field{zap.Stringer("task", n.Task), zap.String("topic", n.Part.Topic), zap.Int32("partition", n.Part.Partition)}
+	switch n.Kind {
+	case engine.NoticeState:
+		log.Info("state changed", zap.Stringer("state", State(n.State)))
+	case engine.NoticeRetry:
+		log.Warn("failed, trying again", zap.String("what", n.What), zap.Error(n.Err))
+	case engine.NoticeAssigned:
+		log.Info("tasks assigned", zap.Int32("generation", n.Generation), zap.Stringers("tasks", n.Tasks), zap.String("reason", n.Text))
+	case engine.NoticeLost:
+		log.Warn("membership lost, all tasks stopped", zap.String("reason", n.Text))
+	case engine.NoticeTask:
+		log.Debug("task state changed", zap.Stringer("task", n.Task), zap.String("state", n.Text))
+	case engine.NoticeRestoreBegin:
+		log.Info("restore begins", append(part, zap.Int64("offset", n.Position), zap.Int64("end", n.End))...)
+	case engine.NoticeRestore:
+		log.Info("restoring", append(part, zap.Int64("offset", n.Position), zap.Int64("end", n.End), zap.Int64("records", n.Records),
+			zap.Duration("eta", progressOf(n).ETA()))...)
+	case engine.NoticeRestoreEnd:
+		log.Info("restored", append(part, zap.Int64("offset", n.Position), zap.Int64("records", n.Records), zap.Duration("took", n.Took))...)
+	case engine.NoticeWiped:
+		log.Warn("store does not fit its changelog, it is rebuilt", append(part, zap.String("reason", n.Text))...)
+	case engine.NoticeReset:
+		log.Warn("offset out of range, moved by policy", append(part, zap.Int64("offset", n.Position), zap.Int64("to", n.End))...)
+	case engine.NoticeForeignWriter:
+		log.Warn("somebody else wrote to our changelog; the store's position stays before it", append(part, zap.Int64("offset", n.Position), zap.Int64("next", n.End))...)
+	case engine.NoticeCommitRefused:
+		log.Warn("commit refused, trying again", append(part, zap.Error(n.Err))...)
+	case engine.NoticeReleaseOverdue:
+		log.Warn("task is not drained yet and stays here for this round", zap.Stringer("task", n.Task))
+	case engine.NoticeStuck:
+		log.Error("user call does not return, the task is given up here", zap.Stringer("task", n.Task), zap.Error(n.Err))
+	}
+}
