@@ -26,7 +26,7 @@ vet: ## go vet
 	$(TIMED) go vet ./...
 
 fmt-check: ## fail on files that gofmt would change
-	@files=$$(git ls-files --cached --others --exclude-standard -- '*.go' ':!:*/testdata/*' | xargs gofmt -l); \
+	@files=$$(git ls-files --cached --others --exclude-standard --deduplicate -- '*.go' ':!:*/testdata/*' | xargs "$$(go env GOROOT)/bin/gofmt" -l) && \
 	if [ -n "$$files" ]; then echo "gofmt -w these files:"; echo "$$files"; exit 1; fi
 
 unit: ## unit and integration tests of all packages, internal/lint among them
@@ -39,7 +39,7 @@ lint: ## go vet, our own lint, and golangci-lint if it is installed
 	go vet ./...
 	go test -count=1 ./internal/lint
 	@if command -v golangci-lint >/dev/null; then golangci-lint run ./...; else \
-	echo "golangci-lint is not installed (CI does without: building it takes 2.5 minutes); go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0"; fi
+	echo "golangci-lint is not installed (CI does without: building it takes 2.5 minutes); GOTOOLCHAIN=$$(go env GOVERSION) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0"; fi
 
 fuzz: ## each fuzz target for FUZZTIME (default 3s)
 	$(TIMED) .ci/fuzz $(FUZZTIME)
