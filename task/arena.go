@@ -58,16 +58,15 @@ type effectsMark struct {
 	groups, chunk, used, headers, bytes int
 }
 
-func (e *Effects) mark() effectsMark {
-	m := effectsMark{groups: len(e.Groups), chunk: e.chunk, headers: len(e.headers), bytes: e.Bytes}
+func (e *Effects) mark(m *effectsMark) {
+	m.groups, m.chunk, m.headers, m.bytes, m.used = len(e.Groups), e.chunk, len(e.headers), e.Bytes, 0
 	if e.chunk < len(e.arena) {
 		m.used = len(e.arena[e.chunk])
 	}
-	return m
 }
 
 // undo goes back to m. journal has the index of the group of each record that was added since.
-func (e *Effects) undo(m effectsMark, journal []int32) {
+func (e *Effects) undo(m *effectsMark, journal []int32) {
 	for i := len(journal) - 1; i >= 0; i-- {
 		g := &e.Groups[journal[i]]
 		last := len(g.Records) - 1

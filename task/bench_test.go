@@ -32,9 +32,11 @@ func newBench(t testing.TB, spec *Spec) *bench {
 	for i := range benchRecords {
 		b.rs = append(b.rs, rec(0, fmt.Sprintf("key-%05d", i*7919%benchKeys), "a value of forty bytes, more or less so.", int64(i)))
 	}
-	for range 20 { // warm: arenas, caches, free lists
+	for i := range 300 { // warm: arenas, caches, free lists
 		b.turn()
-		b.commit()
+		if i%50 < 25 {
+			b.commit()
+		}
 	}
 	return b
 }

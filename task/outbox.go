@@ -173,9 +173,9 @@ func (o *outbox) acked(seq uint64) {
 
 // trim gives up memory that the traffic since the last trim did not need.
 func (o *outbox) trim() {
-	if spare := max(o.peak-len(o.inflight), 0); len(o.free) > spare {
-		clear(o.free[spare:])
-		o.free = o.free[:spare]
+	if len(o.free) > o.peak {
+		clear(o.free[o.peak:])
+		o.free = o.free[:o.peak]
 	}
 	o.peak = len(o.inflight)
 }

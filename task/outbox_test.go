@@ -60,7 +60,8 @@ func TestTheArenaKeepsWhatItWasGiven(t *testing.T) {
 		var kept []sent
 		n := 0
 		for range rapid.IntRange(1, 30).Draw(t, "units") {
-			m := o.active.mark()
+			var m effectsMark
+			o.active.mark(&m)
 			o.journal = o.journal[:0]
 			before := len(kept)
 			for range rapid.IntRange(0, 5).Draw(t, "records") {
@@ -76,7 +77,7 @@ func TestTheArenaKeepsWhatItWasGiven(t *testing.T) {
 				kept = append(kept, sent{TopicPartition{o.dests[d].Topic, p}, v})
 			}
 			if rapid.Bool().Draw(t, "undo") {
-				o.active.undo(m, o.journal)
+				o.active.undo(&m, o.journal)
 				kept = kept[:before]
 			}
 		}

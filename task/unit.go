@@ -20,9 +20,15 @@ type unit struct {
 func (t *Task) begin(input int, offset int64) {
 	t.env.input, t.env.offset = input, offset
 	t.out.journal = t.out.journal[:0]
-	t.unit = unit{running: true, effects: t.out.active.mark(), timers: len(t.timers.all), streamTime: t.streamTime}
+	u := &t.unit
+	u.running, u.void = true, false
+	if u.node != "" {
+		u.node = ""
+	}
+	t.out.active.mark(&u.effects)
+	u.timers, u.streamTime = len(t.timers.all), t.streamTime
 	if input >= 0 {
-		t.unit.time = t.in.all[input].time
+		u.time = t.in.all[input].time
 	}
 	for _, s := range t.stores {
 		s.Begin()
@@ -80,7 +86,7 @@ func (t *Task) undo() {
 	for _, s := range t.stores {
 		s.Rollback()
 	}
-	t.out.active.undo(t.unit.effects, t.out.journal)
+	t.out.active.undo(&t.unit.effects, t.out.journal)
 	t.out.journal = t.out.journal[:0]
 	t.timers.undo(t.unit.timers)
 	t.streamTime = t.unit.streamTime

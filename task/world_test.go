@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sort"
+	"strconv"
 	"testing"
 	"time"
 
@@ -338,11 +339,6 @@ func (c *counter) emit(key []byte, now statestore.Row, present bool, _ statestor
 func (c *counter) send(key []byte, n uint64, ts int64) {
 	b := append(c.e.Tail(), key...)
 	at := len(b)
-	b = append(b, '0')
-	if n < 10 {
-		b[at] += byte(n)
-	} else {
-		b = fmt.Appendf(b[:at], "%d", n)
-	}
+	b = strconv.AppendUint(b, n, 10)
 	c.e.Send(0, 0, b, len(key), len(b)-at, ts, nil)
 }
