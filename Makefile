@@ -11,7 +11,7 @@ PORT     ?= 29092
 # internal/realkafka is left out: it starts brokers, and the same shells run against the embedded broker here.
 RACE := $(patsubst %,./%,$(wildcard streams internal/shell internal/group internal/kafka internal/broker statestore/pebblestore))
 
-.PHONY: help demo test vet fmt-check unit race lint fuzz kafka kafka-stop bench bench-build cover
+.PHONY: help demo test vet fmt-check unit race lint fuzz kafka kafka-stop bench bench-test cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,7 +20,7 @@ demo: ## count the words of Newton's Opticks, with a broker inside the program
 	@echo "Fetching and compiling takes about two minutes the first time; after that a second or two."
 	go run ./examples/wordcount
 
-test: vet fmt-check unit race fuzz bench-build ## all that CI checks; real-broker tests need Java and Maven, or are skipped (REQUIRE_KAFKA=1: they fail)
+test: vet fmt-check unit race fuzz bench-test ## all that CI checks; real-broker tests need Java and Maven, or are skipped (REQUIRE_KAFKA=1: they fail)
 
 vet: ## go vet
 	$(TIMED) go vet ./...
@@ -53,9 +53,9 @@ kafka-stop: ## stop them
 bench: ## us beside Kafka Streams, goka and a hand-written loop, about 17 minutes (QUICK=1: a look, 3 minutes)
 	bench/run
 
-bench-build: ## vet what the benchmark is made of (modules of their own)
-	cd bench && $(TIMED:%=../%) go vet ./...
-	cd bench/goka && $(TIMED:%=../../%) go vet ./...
+bench-test: ## vet and test the benchmark's harness and programs (modules of their own)
+	cd bench && $(TIMED:%=../%) go vet ./... && go test ./...
+	cd bench/goka && $(TIMED:%=../../%) go vet ./... && go test ./...
 
 cover: ## statement coverage by package; the profile goes to coverage.out
 	go test -p 2 -coverpkg=./... -coverprofile=coverage.out ./...
