@@ -1,0 +1,15 @@
+// Package streamstest runs a topology in a test: without a broker, without a goroutine, with a wall clock that stands still until it is
+// told to move.
+//
+//	d := streamstest.New(t, b)
+//	lines := streamstest.In(d, "lines", serde.String, serde.String)
+//	counts := streamstest.Out(d, "counts", serde.String, serde.Int64)
+//	lines.Pipe("", "one two one")
+//	require.Equal(t, []string{"two=1", "one=2"}, …counts.ReadAll()…)
+//
+// A [Driver] runs the very tasks that an application runs, one for each subtopology and partition, and carries their records through
+// repartition topics. Each piped record is processed and committed before Pipe returns, unless [HoldCommits] leaves commits to
+// [Driver.Commit]: tables that emit at commit emit then. [Driver.Restart] starts anew from what was committed, with the stores or without.
+//
+// A Driver belongs to the goroutine of its test.
+package streamstest

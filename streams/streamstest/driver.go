@@ -1,0 +1,208 @@
+package streamstest
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/understudy-streams/understudy/statestore"
+	"github.com/understudy-streams/understudy/streams"
+	"github.com/understudy-streams/understudy/task"
+)
+
+// Driver runs one topology.
+type Driver struct {
+	t        testing.TB
+	topology *streams.Topology
+	o        settings
+
+	now     time.Time
+	counts  map[string]int32 // partitions of sources and internal topics
+	topics  map[string]*topic
+	commits map[task.TopicPartition]task.InputOffset
+	backend statestore.Backend
+	runners []*runner
+	dropped map[string]int64 // by the runners of earlier lives
+	err     error
+}
+
+// Option is an option of [New].
+type Option func(*settings)
+
+type settings struct {
+	applicationID string
+	partitions    map[string]int32
+	hold          bool
+	start         time.Time
+}
+
+// Partitions sets the number of partitions of a topic, which is 1 otherwise. With 0 the topic does not exist.
+func Partitions(topic string, n int32) Option {
+	return func(s *settings) { s.partitions[topic] = n }
+}
+
+// HoldCommits leaves commits to [Driver.Commit]. Records are processed all the same when they are piped.
+func HoldCommits() Option { return func(s *settings) { s.hold = true } }
+
+// StartAt sets the wall clock. It starts at the beginning of 2024 otherwise.
+func StartAt(at time.Time) Option { return func(s *settings) { s.start = at } }
+
+// ApplicationID sets the application id, the prefix of internal topics. It is "test" otherwise.
+func ApplicationID(id string) Option { return func(s *settings) { s.applicationID = id } }
+
+// New builds a topology and starts its tasks. A topology with faults fails the test.
+func New(t testing.TB, b *streams.Builder, opts ...Option) *Driver {
+	t.Helper()
+	o := settings{
+		applicationID: "test", partitions: make(map[string]int32),
+		start: time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC),
+	}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	topology, err := b.Build(o.applicationID)
+	if err != nil {
+		t.Fatalf("streamstest: %v", err)
+	}
+	d := &Driver{
+		t: t, topology: topology, o: o, now: o.start,
+		topics: make(map[string]*topic), commits: make(map[task.TopicPartition]task.InputOffset),
+		backend: statestore.NewMemory(), dropped: make(map[string]int64),
+	}
+	if d.counts, err = topology.Partitions(d.external); err != nil {
+		t.Fatalf("streamstest: %v", err)
+	}
+	if err := d.open(); err != nil {
+		t.Fatalf("streamstest: %v", err)
+	}
+	t.Cleanup(d.stop)
+	return d
+}
+
+// external is the number of partitions of a topic of the user.
+func (d *Driver) external(topic string) (int32, bool) {
+	n, said := d.o.partitions[topic]
+	if !said {
+		n = 1
+	}
+	return n, n > 0
+}
+
+// partitions is the number of partitions of any topic, 0 if there is none.
+func (d *Driver) partitions(topic string) int32 {
+	if n, ok := d.counts[topic]; ok {
+		return n
+	}
+	n, _ := d.external(topic)
+	return n
+}
+
+// Topology returns the topology that runs.
+func (d *Driver) Topology() *streams.Topology { return d.topology }
+
+// Now returns the wall clock.
+func (d *Driver) Now() time.Time { return d.now }
+
+// AdvanceWallClock moves the wall clock. Of the punctuations that became due one runs for each schedule, as it would after a long pause.
+func (d *Driver) AdvanceWallClock(by time.Duration) {
+	d.t.Helper()
+	d.now = d.now.Add(by)
+	for _, r := range d.runners {
+		r.step(task.Tick{})
+	}
+	d.settle()
+	d.check()
+}
+
+// Commit commits everything that was processed, and goes on until nothing is left to process or commit.
+func (d *Driver) Commit() {
+	d.t.Helper()
+	d.commit()
+	d.check()
+}
+
+// Err returns why a task has stopped: a [*streams.RecordError] if a record failed. It is nil while all tasks run.
+func (d *Driver) Err() error { return d.err }
+
+// check fails the test if a task has stopped.
+func (d *Driver) check() {
+	if d.err != nil {
+		d.t.Helper()
+		d.t.Fatalf("streamstest: %v", d.err)
+	}
+}
+
+// Dropped returns how many records were left out for a reason, over all tasks and restarts: "null-key", "null-value", "negative-timestamp".
+func (d *Driver) Dropped(reason string) int64 {
+	n := d.dropped[reason]
+	for _, r := range d.runners {
+		n += r.dropped()[reason]
+	}
+	return n
+}
+
+// Committed returns the committed offset of an input partition: everything below it is done.
+func (d *Driver) Committed(topic string, partition int32) int64 {
+	return d.commits[task.TopicPartition{Topic: topic, Partition: partition}].Offset
+}
+
+// publicError is the error as an application returns it.
+func publicError(err error) error {
+	if e := streams.NewRecordError(err); e != nil {
+		return e
+	}
+	return err
+}
+
+// Restart ends all tasks at once, without a commit, and starts them again from what was committed. Outputs stay, so that records that were
+// processed and not committed are seen to be written twice. With keepState the stores are still there; without they are restored from
+// their changelogs, as in a task that moved.
+func (d *Driver) Restart(keepState bool) {
+	d.t.Helper()
+	d.stop()
+	if !keepState {
+		d.backend = statestore.NewMemory()
+	}
+	d.err = nil
+	err := d.open()
+	if err == nil {
+		d.settle()
+		err = d.err
+	}
+	if err != nil {
+		d.t.Fatalf("streamstest: restart: %v", err)
+	}
+}
+
+// open starts a runner for each task.
+func (d *Driver) open() error {
+	for _, spec := range d.topology.Subtopologies {
+		var tasks int32
+		for _, in := range spec.Inputs {
+			tasks = max(tasks, d.partitions(in.Topic))
+		}
+		for p := range tasks {
+			r, err := newRunner(d, spec, p)
+			if err != nil {
+				return err
+			}
+			d.runners = append(d.runners, r)
+		}
+	}
+	return nil
+}
+
+// stop ends the tasks without a commit.
+func (d *Driver) stop() {
+	var errs []error
+	for _, r := range d.runners {
+		for reason, n := range r.dropped() {
+			d.dropped[reason] += n
+		}
+		errs = append(errs, r.close())
+	}
+	d.runners = nil
+	if err := errors.Join(errs...); err != nil {
+		d.t.Errorf("streamstest: close: %v", err)
+	}
+}

@@ -1,0 +1,215 @@
+package streamstest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/understudy-streams/understudy/statestore"
+	"github.com/understudy-streams/understudy/task"
+)
+
+// runner is one task with what is around it: the log to fetch from and to write to, the committer, the stores.
+type runner struct {
+	d       *Driver
+	spec    *task.Spec
+	id      task.ID
+	owner   *task.Owner
+	stores  statestore.TaskStores
+	fetched []int64 // next offset to fetch, by input
+	failed  bool
+}
+
+// aLongTime is a commit interval that never comes.
+const aLongTime = 100 * 365 * 24 * time.Hour
+
+func newRunner(d *Driver, spec *task.Spec, partition int32) (*runner, error) {
+	r := &runner{d: d, spec: spec, id: task.ID{Subtopology: spec.Subtopology, Partition: partition}}
+	if err := r.openStores(); err != nil {
+		return nil, err
+	}
+	cfg := task.Config{
+		ID: r.id, Epoch: 1, Spec: spec, StreamTime: -1, Partitions: d.partitions,
+		CommitInterval: aLongTime, Seed: 1,
+	}
+	for i := range spec.Stores {
+		cfg.Stores = append(cfg.Stores, r.stores.Reader(i))
+	}
+	for _, in := range spec.Inputs {
+		c := d.commits[task.TopicPartition{Topic: in.Topic, Partition: partition}]
+		cfg.Positions = append(cfg.Positions, c.Offset)
+		if ms, ok := task.DecodeStreamTime(c.Metadata); ok {
+			cfg.StreamTime = max(cfg.StreamTime, ms)
+		}
+	}
+	r.fetched = append(r.fetched, cfg.Positions...)
+	var err error
+	if r.owner, err = task.New(cfg); err != nil {
+		return nil, err
+	}
+	r.step(task.Tick{}) // the schedules of the wall clock begin
+	return r, nil
+}
+
+// openStores opens the stores and reads what their changelogs have and they have not.
+func (r *runner) openStores() error {
+	specs := make([]statestore.Spec, 0, len(r.spec.Stores))
+	for _, s := range r.spec.Stores {
+		specs = append(specs, s.Spec)
+	}
+	var err error
+	if r.stores, err = r.d.backend.Open(r.id, specs); err != nil {
+		return err
+	}
+	for i, s := range r.spec.Stores {
+		if s.Changelog == "" {
+			continue
+		}
+		if err := r.restore(i, s.Changelog); err != nil {
+			return fmt.Errorf("restore store %q: %w", s.Spec.Name, err)
+		}
+	}
+	return nil
+}
+
+func (r *runner) restore(store int, changelog string) error {
+	records := r.d.log(changelog).partitions[r.id.Partition]
+	batch := statestore.StoreBatch{Store: store, Position: int64(len(records))}
+	for _, rec := range records[max(r.stores.Position(store), 0):] {
+		batch.Changes = append(batch.Changes, statestore.Change{Key: rec.Key, Value: rec.Value, Timestamp: rec.Timestamp})
+	}
+	return r.stores.Ingest(&statestore.Batch{Stores: []statestore.StoreBatch{batch}})
+}
+
+// step gives the task an event and does what it answers, until it answers nothing more.
+func (r *runner) step(ev task.Event) {
+	events := []task.Event{ev}
+	for len(events) > 0 {
+		next := events[0]
+		events = events[1:]
+		for _, a := range r.owner.Step(r.d.now, next) {
+			switch a := a.(type) {
+			case task.Send:
+				r.write(a.Effects)
+				events = append(events, task.Acked{Seq: a.Seq})
+			case task.Seal:
+				events = append(events, task.Committed{Err: r.commit(a.Sealed)})
+			case task.Failed:
+				r.fail(a.Err)
+			}
+		}
+	}
+}
+
+// write appends effects to the log. They are acknowledged at once.
+func (r *runner) write(e *task.Effects) {
+	for _, g := range e.Groups {
+		l := r.d.log(g.To.Topic)
+		for _, rec := range g.Records {
+			l.append(g.To.Partition, rec)
+		}
+	}
+}
+
+// commit commits the offsets of a cut and applies its rows.
+func (r *runner) commit(s *task.Sealed) error {
+	for _, o := range s.Offsets {
+		r.d.commits[o.TopicPartition] = o
+	}
+	var batch statestore.Batch
+	for _, st := range s.Stores {
+		position := statestore.NoPosition
+		if st.Changelog.Topic != "" {
+			position = int64(len(r.d.log(st.Changelog.Topic).partitions[st.Changelog.Partition]))
+		}
+		batch.Stores = append(batch.Stores, statestore.StoreBatch{Store: st.Store, Changes: st.Changes, Position: position})
+	}
+	if len(batch.Stores) == 0 {
+		return nil
+	}
+	return r.stores.Apply(&batch)
+}
+
+func (r *runner) fail(err error) {
+	r.failed = true
+	if r.d.err == nil {
+		r.d.err = publicError(err)
+	}
+}
+
+// work fetches and processes one record. It reports whether there was one.
+func (r *runner) work() bool {
+	if r.failed {
+		return false
+	}
+	for i, in := range r.spec.Inputs {
+		if r.id.Partition >= r.d.partitions(in.Topic) {
+			continue
+		}
+		if b := r.d.log(in.Topic).batch(r.id.Partition, r.fetched[i]); b != nil {
+			r.fetched[i] = b.Next
+			r.step(task.Fetched{Input: i, Batch: b})
+		}
+	}
+	if r.failed || !r.owner.Runnable() {
+		return false
+	}
+	r.step(task.Work{Records: 1})
+	return true
+}
+
+func (r *runner) close() error {
+	r.step(task.Close{})
+	return r.stores.Close()
+}
+
+func (r *runner) dropped() map[string]int64 {
+	out := make(map[string]int64)
+	for _, drop := range r.owner.Stats().Dropped {
+		out[drop.Reason] += drop.N
+	}
+	return out
+}
+
+// settle processes what there is to process, and commits it unless commits are held.
+func (d *Driver) settle() {
+	if d.o.hold {
+		d.work()
+		return
+	}
+	d.commit()
+}
+
+// work processes until nothing is left, one record of each task in turn.
+func (d *Driver) work() {
+	for busy := true; busy; {
+		busy = false
+		for _, r := range d.runners {
+			busy = r.work() || busy
+		}
+	}
+}
+
+// commit processes and commits until nothing is left: what a commit emits is processed by the tasks behind, and committed too.
+func (d *Driver) commit() {
+	for {
+		d.work()
+		before := d.written()
+		for _, r := range d.runners {
+			if !r.failed {
+				r.step(task.Commit{})
+			}
+		}
+		if d.written() == before {
+			return
+		}
+	}
+}
+
+// written is the number of records in all logs.
+func (d *Driver) written() int {
+	n := 0
+	for _, l := range d.topics {
+		n += len(l.all)
+	}
+	return n
+}
