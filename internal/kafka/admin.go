@@ -35,7 +35,7 @@ func (c *Client) CreateTopics(ctx context.Context, topics []NewTopic) (map[strin
 		}
 		details[t.Name] = d
 	}
-	req := sarama.NewCreateTopicsRequest(c.settings.conf.Version, details, c.cfg.RequestTimeout, false)
+	req := sarama.NewCreateTopicsRequest(c.settings.conf.Version, details, c.timeout, false)
 	var res *sarama.CreateTopicsResponse
 	err := c.controller(ctx, "CreateTopics", func(k *conn) (err error) {
 		res, err = k.broker.CreateTopics(req)
@@ -124,7 +124,7 @@ func (c *Client) DeleteRecords(ctx context.Context, before map[task.TopicPartiti
 }
 
 func (c *Client) deleteOn(ctx context.Context, l leaderParts, before map[task.TopicPartition]int64, out map[task.TopicPartition]error) {
-	req := &sarama.DeleteRecordsRequest{Version: 1, Topics: map[string]*sarama.DeleteRecordsRequestTopic{}, Timeout: c.cfg.RequestTimeout}
+	req := &sarama.DeleteRecordsRequest{Version: 1, Topics: map[string]*sarama.DeleteRecordsRequestTopic{}, Timeout: c.timeout}
 	for _, tp := range l.parts {
 		t := req.Topics[tp.Topic]
 		if t == nil {

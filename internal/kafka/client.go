@@ -6,13 +6,15 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 )
 
 // Client knows the cluster: the addresses given, and those that metadata told. It is safe for concurrent use. Its calls on the control plane
 // share one connection per broker, one call at a time on each.
 type Client struct {
-	cfg      Config
-	settings *settings
+	brokers  []string
+	timeout  time.Duration // of a request
+	settings *settings     // by reference, and no Config here: what prints a Client prints no password
 
 	life context.Context //nolint:containedctx // ends with Close, and with it every call in progress
 	end  context.CancelCauseFunc
@@ -38,8 +40,7 @@ func Open(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg.Brokers = slices.Clone(cfg.Brokers)
-	c := &Client{cfg: cfg, settings: s, addrs: map[int32]string{}, ctrl: map[string]*shared{}}
+	c := &Client{brokers: slices.Clone(cfg.Brokers), timeout: cfg.RequestTimeout, settings: s, addrs: map[int32]string{}, ctrl: map[string]*shared{}}
 	c.life, c.end = context.WithCancelCause(context.Background())
 	return c, nil
 }
@@ -84,7 +85,7 @@ func (c *Client) call(ctx context.Context, addr, request string, f func(*conn) e
 	}
 	if s.conn == nil {
 		var err error
-		if s.conn, err = c.settings.dial(ctx, addr, c.cfg.RequestTimeout); err != nil {
+		if s.conn, err = c.settings.dial(ctx, addr, c.timeout); err != nil {
 			return err
 		}
 	}
@@ -129,7 +130,7 @@ func (c *Client) candidates() []string {
 		out = append(out, a)
 	}
 	slices.Sort(out)
-	for _, a := range c.cfg.Brokers {
+	for _, a := range c.brokers {
 		if !slices.Contains(out, a) {
 			out = append(out, a)
 		}

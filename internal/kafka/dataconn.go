@@ -42,7 +42,7 @@ func (c *Client) dialData(ctx context.Context, broker int32, key, version int16,
 	if err != nil {
 		return nil, err
 	}
-	k, err := c.settings.dial(ctx, addr, c.cfg.RequestTimeout)
+	k, err := c.settings.dial(ctx, addr, c.timeout)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (c *Client) dialData(ctx context.Context, broker int32, key, version int16,
 		k.close()
 		return nil, err
 	}
-	d := &dataConn{conn: k, nc: k.dialer.raw, client: c.settings.conf.ClientID, timeout: c.cfg.RequestTimeout}
+	d := &dataConn{conn: k, nc: k.dialer.raw, client: c.settings.conf.ClientID, timeout: c.timeout}
 	d.frame.r = bufio.NewReaderSize(d.nc, 64<<10)
 	return d, nil
 }

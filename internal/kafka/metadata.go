@@ -37,9 +37,16 @@ type Partition struct {
 	Err         kcode.Code
 }
 
+// noTopic cannot be a topic. sarama takes an empty list for "all topics", so the brokers alone are had by asking for this.
+const noTopic = "/"
+
 // Metadata asks for the topics named, for all if topics is nil, for none (brokers only) if it is empty. It tries every known broker in turn.
 // A topic is never created by asking.
 func (c *Client) Metadata(ctx context.Context, topics []string) (*Metadata, error) {
+	none := topics != nil && len(topics) == 0
+	if none {
+		topics = []string{noTopic}
+	}
 	req := sarama.NewMetadataRequest(c.settings.conf.Version, topics)
 	req.AllowAutoTopicCreation = false
 	var res *sarama.MetadataResponse
@@ -56,7 +63,9 @@ func (c *Client) Metadata(ctx context.Context, topics []string) (*Metadata, erro
 	}
 	slices.SortFunc(m.Brokers, func(a, b Broker) int { return cmp.Compare(a.ID, b.ID) })
 	for _, t := range res.Topics {
-		m.Topics[t.Name] = topicOf(t)
+		if !none {
+			m.Topics[t.Name] = topicOf(t)
+		}
 	}
 	c.learn(m.Brokers)
 	return m, nil
