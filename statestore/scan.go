@@ -29,6 +29,7 @@ func (o *Overlay) Scan(lo, hi []byte, reverse bool) Iterator {
 		return failedScan{}
 	}
 	it := &overlayScan{o: o, reverse: reverse, start: o.seq, drops: o.drops, removals: o.sorted.removals}
+	it.key, it.val = []byte{}, []byte{} // never nil: a nil bound is none, a nil value no row
 	if n := len(o.buffers); n > 0 {
 		it.buf, o.buffers = o.buffers[n-1], o.buffers[:n-1]
 	}
@@ -203,9 +204,6 @@ func (it *overlayScan) advance() {
 func (it *overlayScan) take(key, value []byte, ts int64) {
 	it.key = append(it.key[:0], key...)
 	it.val = append(it.val[:0], value...)
-	if it.val == nil {
-		it.val = []byte{}
-	}
 	it.ts = ts
 }
 
