@@ -8,6 +8,7 @@ import (
 	"log"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -65,7 +66,13 @@ func (b *bench) compare(ctx context.Context, c comparison, s sizes) error {
 	}
 	table := markdown(results)
 	fmt.Print(table)
-	return os.WriteFile(filepath.Join(b.dir, "table.md"), []byte(table), 0o644)
+	if err := os.WriteFile(filepath.Join(b.dir, "table.md"), []byte(table), 0o644); err != nil {
+		return err
+	}
+	if wrong := slices.DeleteFunc(results, func(r result) bool { return r.Verified }); len(wrong) > 0 {
+		return fmt.Errorf("%d runs failed; the programs' own output is in %s", len(wrong), filepath.Join(b.dir, "logs"))
+	}
+	return nil
 }
 
 func (r result) String() string {
