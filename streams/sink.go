@@ -71,6 +71,7 @@ func (w *writer[K, V]) needs() need { return w.keys.needs(needKey) | w.values.ne
 
 func (w *writer[K, V]) write(it *item[K, V]) {
 	env := w.in.env
+	w.in.at = w.step
 	b, klen, err := w.keys.append(env.Tail(), &it.key, it.rawKey, it.nullKey)
 	if err != nil {
 		env.Fail(w.step.name, task.KindEncode, fmt.Errorf("key: %w", err))
