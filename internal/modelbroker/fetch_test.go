@@ -268,3 +268,13 @@ func TestCompaction(t *testing.T) {
 	log, _ = w.b.Log(other)
 	require.Len(t, log, 3, "not a compacted topic")
 }
+
+func TestCompactionLeavesAnOpenTransactionAlone(t *testing.T) {
+	w, in := fetchWorld(t, map[string]string{"cleanup.policy": "compact"})
+	w.plainly(in, "k", "k")
+	w.b.OpenTransaction(w.now, in)
+	w.plainly(in, "k", "k", "k")
+	w.b.Compact(w.now, in, false)
+	log, _ := w.b.Log(in)
+	require.Equal(t, []int64{1, 2, 3, 4}, offsets(FetchedPart{Records: log}))
+}

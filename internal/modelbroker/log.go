@@ -107,13 +107,12 @@ func (p *partition) trim(start int64) {
 	p.batches = slices.DeleteFunc(p.batches, func(b *batch) bool { return b.last < p.start })
 }
 
-// compact cleans all but the last batch, which is in the active segment: of each key the last record in the cleaned part stays. The start
-// of the log stays where it is. A batch that is emptied goes away unless it is the last of its producer, whose sequence it remembers.
+// compact cleans all but the last batch, which is in the active segment, and what an open transaction may still undo: of each key the last
+// record in the cleaned part stays. The start of the log stays where it is. A batch that is emptied goes away unless it is the last of its
+// producer, whose sequence it remembers.
 func (p *partition) compact(tombstones bool) {
-	if len(p.batches) < 2 {
-		return
-	}
-	cleaned := p.batches[:len(p.batches)-1]
+	n := p.cleanable()
+	cleaned, active := p.batches[:n], p.batches[n:]
 	last := map[string]int64{}
 	for _, b := range cleaned {
 		for _, r := range b.records {
@@ -129,12 +128,21 @@ func (p *partition) compact(tombstones bool) {
 		}
 		b.segment = p.segment
 	}
-	active := p.batches[len(p.batches)-1]
 	p.segment++
-	active.segment = p.segment
-	p.batches = slices.DeleteFunc(p.batches, func(b *batch) bool {
-		return b != active && len(b.records) == 0 && !p.remembers(b)
-	})
+	for _, b := range active {
+		b.segment = p.segment
+	}
+	cleaned = slices.DeleteFunc(slices.Clone(cleaned), func(b *batch) bool { return len(b.records) == 0 && !p.remembers(b) })
+	p.batches = append(cleaned, active...)
+}
+
+// cleanable is the number of batches that compaction looks at.
+func (p *partition) cleanable() int {
+	n := slices.IndexFunc(p.batches, func(b *batch) bool { return b.last >= p.stable() })
+	if n < 0 {
+		n = len(p.batches)
+	}
+	return min(n, max(0, len(p.batches)-1))
 }
 
 // remembers says whether an emptied batch stays: transaction markers do, and what the producers' sequences are rebuilt from.

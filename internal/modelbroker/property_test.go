@@ -144,6 +144,7 @@ func TestReadersSeeTheLog(t *testing.T) {
 				}
 				require.Equal(t, kcode.None, w.produce(0, ProduceBatch{TopicPartition: in, ProducerID: pid, FirstSequence: seq, Records: rs})[0].Code)
 			},
+			"open":    func(*rapid.T) { w.b.OpenTransaction(w.now, in) },
 			"marker":  func(*rapid.T) { w.b.EndTransaction(w.now, in) },
 			"compact": func(t *rapid.T) { w.b.Compact(w.now, in, rapid.Bool().Draw(t, "tombstones")) },
 			"trim": func(t *rapid.T) {
