@@ -37,6 +37,7 @@ type DB struct {
 	unflushed int
 	oldest    time.Time // of what is unflushed
 	ingests   int       // numbers the table files
+	ingestMin int       // bytes below which a batch is applied, not ingested
 }
 
 var _ statestore.Backend = (*DB)(nil)
@@ -56,6 +57,8 @@ func Open(opts Options) (*DB, error) {
 		names:   map[string]uint32{},
 		byID:    map[uint32]string{},
 		tasks:   map[statestore.TaskID]*taskStores{},
+
+		ingestMin: smallIngestBytes,
 	}
 	d.health.flushed = func() {
 		select {

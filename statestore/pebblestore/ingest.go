@@ -48,7 +48,7 @@ func (t *taskStores) Ingest(b *statestore.Batch) error {
 			size += len(c.Key) + len(c.Value)
 		}
 	}
-	if size < smallIngestBytes {
+	if size < t.d.ingestMin {
 		return t.Apply(b)
 	}
 	paths, err := t.writeTables(t.sortedRows(b))
