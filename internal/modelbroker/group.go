@@ -143,13 +143,13 @@ func (g *group) drop(m *member) {
 
 // remove takes a member out and has the others rebalance.
 func (g *group) remove(m *member) {
-	g.endJoin(m, refusedJoin(kcode.UnknownMemberID, m.id))
+	g.endJoin(m, refusedJoin(kcode.UnknownMemberID, ""))
 	g.drop(m)
 	switch g.state {
 	case Stable, CompletingRebalance:
 		g.prepare()
 	case PreparingRebalance:
-		g.tryComplete()
+		g.gone()
 	}
 }
 

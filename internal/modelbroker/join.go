@@ -81,7 +81,7 @@ func (g *group) dropPending(id string) bool {
 	}
 	g.pending[i].expiry.stop()
 	g.pending = slices.Delete(g.pending, i, i+1)
-	g.tryComplete()
+	g.gone()
 	return true
 }
 
@@ -154,16 +154,24 @@ func (g *group) delay(d, budget time.Duration) {
 	})
 }
 
-// tryComplete ends the barrier if nobody is missing.
+// tryComplete ends the barrier if nobody is missing, unless it is the first one of an empty group, which lasts its time.
 func (g *group) tryComplete() bool {
-	if g.state != PreparingRebalance || g.before == Empty || len(g.pending) > 0 {
-		return false
-	}
-	if slices.ContainsFunc(g.members, func(m *member) bool { return m.join == nil }) {
+	if g.before == Empty || !g.allJoined() {
 		return false
 	}
 	g.completeJoin()
 	return true
+}
+
+// gone ends a barrier that waited for one who is gone; the first one of an empty group too.
+func (g *group) gone() {
+	if g.state == PreparingRebalance && g.allJoined() {
+		g.completeJoin()
+	}
+}
+
+func (g *group) allJoined() bool {
+	return len(g.pending) == 0 && !slices.ContainsFunc(g.members, func(m *member) bool { return m.join == nil })
 }
 
 // completeJoin ends the barrier: members that are missing are out, and the others get the next generation.

@@ -203,13 +203,19 @@ func TestInitialRebalanceDelay_Realkafka1(t *testing.T) {
 	b.enter()
 	require.EqualValues(t, 2, c.joined().Generation, "later joins are not delayed")
 
-	t.Run("a member that leaves meanwhile leaves an empty group", func(t *testing.T) {
+	t.Run("a member that leaves meanwhile ends the delay", func(t *testing.T) {
+		w := newWorld(t, Config{InitialRebalanceDelay: 3 * time.Second})
+		a, b := w.party("a").enter(), w.party("b").enter()
+		a.leave()
+		require.EqualValues(t, 1, b.joined().Generation)
+	})
+	t.Run("the last member that leaves meanwhile leaves an empty group", func(t *testing.T) {
 		w := newWorld(t, Config{InitialRebalanceDelay: 3 * time.Second})
 		a := w.party("a").enter()
 		require.Equal(t, kcode.None, a.leave())
 		require.Equal(t, kcode.UnknownMemberID, got[JoinGroupResponse](w, a.join).Code)
-		w.wait(3 * time.Second)
 		require.Equal(t, Empty, w.b.Group("g").State)
+		w.wait(3 * time.Second)
 		require.EqualValues(t, 1, w.b.Group("g").Generation)
 	})
 	t.Run("the delay is never longer than the rebalance timeout", func(t *testing.T) {
