@@ -148,7 +148,9 @@ func (d *decoder) batch(b []byte, from int64, aborted *[]abortedTxn, out *task.B
 	if out.Records == nil && h.count > 0 {
 		out.Records = make([]task.Record, 0, countRecords(rest, h.count))
 	}
+	had := len(out.Records)
 	if err := d.records(records, h, from, out); err != nil {
+		out.Records = out.Records[:had] // a batch comes whole or not at all
 		return err
 	}
 	out.Next = max(out.Next, h.last+1)

@@ -1,0 +1,246 @@
+package kafka
+
+import (
+	"bytes"
+	"encoding/hex"
+	"hash/crc32"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/understudy-streams/understudy/task"
+)
+
+var someTP = task.TopicPartition{Topic: "t", Partition: 4}
+
+// encoded makes a batch as a broker stores it, from offset base on.
+func encoded(t testing.TB, base int64, codec Codec, records ...task.OutRecord) []byte {
+	t.Helper()
+	var e encoder
+	p := plainBatch(someTP, records...)
+	p.Codec = codec
+	b, err := e.appendBatch(nil, &p)
+	require.NoError(t, err)
+	putInt64(b, base)
+	return b
+}
+
+// sign makes the checksum right again after a change.
+func sign(b []byte) []byte {
+	putInt32(b[17:], int32(crc32.Checksum(b[21:], castagnoli)))
+	return b
+}
+
+func decodeSet(set []byte, from int64) (*task.Batch, error) {
+	var d decoder
+	return d.decode(someTP, bytes.Clone(set), from, false, nil)
+}
+
+func TestTheBytesOfABatch(t *testing.T) {
+	b := plainBatch(someTP,
+		task.OutRecord{Key: []byte("k"), Value: []byte("vv"), Timestamp: 1000, Headers: []task.Header{{Key: "h", Value: []byte{1}}, {Key: "n"}}},
+		task.OutRecord{Value: []byte{}, Timestamp: 900},
+	)
+	b.ProducerID, b.Epoch, b.FirstSequence = 0x0102, 3, 0x0405
+	var e encoder
+	got, err := e.appendBatch(nil, &b)
+	require.NoError(t, err)
+	want := "0000000000000000" + "0000004a" + "ffffffff" + "02" + hex.EncodeToString(got[17:21]) + "0000" + "00000001" +
+		"00000000000003e8" + "00000000000003e8" + "0000000000000102" + "0003" + "00000405" + "00000002" +
+		"20" + "00" + "00" + "00" + "02" + "6b" + "04" + "7676" + "04" + "02" + "68" + "02" + "01" + "02" + "6e" + "01" +
+		"0e" + "00" + "c701" + "02" + "01" + "00" + "00" // lengths are zigzag: 7 bytes follow
+	require.Equal(t, want, hex.EncodeToString(got))
+	require.Equal(t, crc32.Checksum(got[21:], castagnoli), uint32(getInt32(got[17:])))
+}
+
+func TestACorruptBatchStopsBehindWhatIsGood(t *testing.T) {
+	for _, v := range []struct {
+		name   string
+		damage func(b []byte) []byte
+		want   string
+		last   int64 // of the damaged batch, as it is told
+	}{
+		{name: "checksum", damage: func(b []byte) []byte { b[70] ^= 1; return b }, want: "checksum does not match", last: 14},
+		{name: "old format", damage: func(b []byte) []byte { b[16] = 1; return b }, want: "message format 1", last: 14},
+		{name: "negative length", damage: func(b []byte) []byte { putInt32(b[8:], -1); return b }, want: "checksum", last: 14},
+		{name: "short", damage: func(b []byte) []byte { putInt32(b[8:], 20); return b }, want: "too short", last: 14},
+		{name: "negative count", damage: func(b []byte) []byte { putInt32(b[57:], -2); return sign(b) }, want: "-2 records", last: 14},
+		{name: "negative delta", damage: func(b []byte) []byte { putInt32(b[23:], -2); return sign(b) }, want: "last offset delta -2", last: 10},
+		{name: "too many records", damage: func(b []byte) []byte { putInt32(b[57:], 1<<20); return sign(b) }, want: "1048576 records in", last: 14},
+		{name: "one record too many", damage: func(b []byte) []byte { putInt32(b[57:], 6); return sign(b) }, want: "record 5 of 6", last: 14},
+		{name: "one too few", damage: func(b []byte) []byte { putInt32(b[57:], 4); return sign(b) }, want: "after the last record", last: 14},
+		{name: "delta too small", damage: func(b []byte) []byte { putInt32(b[23:], 2); return sign(b) }, want: "record 3 of 5: offset 13 after 12", last: 12},
+		{name: "long record", damage: func(b []byte) []byte { b[61] = 0x7e; return sign(b) }, want: "record 0 of 5", last: 14},
+		{name: "unknown codec", damage: func(b []byte) []byte { b[22] = 7; return sign(b) }, want: "codec 7 is unknown", last: 14},
+		{name: "not gzip", damage: func(b []byte) []byte { b[22] = 1; return sign(b) }, want: "gzip", last: 14},
+		{name: "not snappy", damage: func(b []byte) []byte { b[22] = 2; b[61] = 0xff; return sign(b) }, want: "snappy", last: 14},
+		{name: "not lz4", damage: func(b []byte) []byte { b[22] = 3; return sign(b) }, want: "lz4", last: 14},
+		{name: "not zstd", damage: func(b []byte) []byte { b[22] = 4; return sign(b) }, want: "zstd", last: 14},
+	} {
+		t.Run(v.name, func(t *testing.T) {
+			good := encoded(t, 7, None, numbered(3)...)
+			bad := v.damage(encoded(t, 10, None, numbered(5)...))
+			after := encoded(t, 15, None, numbered(1)...)
+			b, err := decodeSet(append(append(bytes.Clone(good), bad...), after...), 8)
+			require.Equal(t, []int64{8, 9}, offsets(b.Records))
+			require.Equal(t, int64(10), b.Next)
+			var corrupt *CorruptBatchError
+			require.ErrorAs(t, err, &corrupt)
+			require.Equal(t, someTP, corrupt.TopicPartition)
+			require.Equal(t, int64(10), corrupt.BaseOffset)
+			require.Equal(t, v.last, corrupt.LastOffset)
+			require.ErrorContains(t, err, v.want)
+			require.ErrorContains(t, err, "t-4")
+			require.Error(t, corrupt.Unwrap())
+
+			b, err = decodeSet(after, corrupt.LastOffset+1)
+			require.NoError(t, err)
+			require.Equal(t, []int64{15}, offsets(b.Records))
+		})
+	}
+}
+
+func TestACorruptBatchWithoutSenseLetsTheReaderPassAllTheSame(t *testing.T) {
+	b := encoded(t, 10, None, numbered(1)...)
+	putInt64(b, -5)
+	_, err := decodeSet(b, 3)
+	var corrupt *CorruptBatchError
+	require.ErrorAs(t, err, &corrupt)
+	require.Equal(t, int64(3), corrupt.BaseOffset)
+	require.GreaterOrEqual(t, corrupt.LastOffset, int64(3))
+
+	putInt64(b, math.MaxInt64)
+	_, err = decodeSet(b, 3)
+	require.ErrorAs(t, err, &corrupt)
+	require.Equal(t, int64(3), corrupt.BaseOffset)
+}
+
+func TestTheEndOfASetMayBeCutOff(t *testing.T) {
+	first, second := encoded(t, 0, None, numbered(2)...), encoded(t, 2, None, numbered(2)...)
+	set := append(bytes.Clone(first), second...)
+	for cut := len(first); cut < len(set); cut++ {
+		b, err := decodeSet(set[:cut], 0)
+		require.NoError(t, err)
+		require.Equal(t, int64(2), b.Next)
+		require.Len(t, b.Records, 2)
+	}
+	for _, cut := range []int{1, 11, 12, 60, len(first) - 1} {
+		b, err := decodeSet(set[:cut], 0)
+		require.ErrorContains(t, err, "incomplete", "nothing whole: without an error the reader would ask for ever")
+		require.Empty(t, b.Records)
+	}
+	b, err := decodeSet(nil, 6)
+	require.NoError(t, err)
+	require.Equal(t, &task.Batch{Next: 6}, b)
+}
+
+func TestBatchesBelowTheOffsetAreNotLookedAt(t *testing.T) {
+	old := encoded(t, 0, None, numbered(2)...)
+	old[70] ^= 1 // not even their checksum
+	b, err := decodeSet(append(old, encoded(t, 2, None, numbered(2)...)...), 2)
+	require.NoError(t, err)
+	require.Equal(t, []int64{2, 3}, offsets(b.Records))
+}
+
+func TestAnEmptyBatchMovesThePosition(t *testing.T) {
+	// Compaction keeps a batch without records, for its producer's sequence.
+	b := encoded(t, 5, None, numbered(3)...)[:batchHeaderLen]
+	putInt32(b[8:], batchHeaderLen-batchOverhead)
+	putInt32(b[57:], 0)
+	got, err := decodeSet(sign(b), 5)
+	require.NoError(t, err)
+	require.Empty(t, got.Records)
+	require.Equal(t, int64(8), got.Next)
+}
+
+func TestABombIsNotUnpacked(t *testing.T) {
+	zeros := make([]byte, maxDecompressed+1)
+	for _, codec := range []Codec{Gzip, Snappy, LZ4, Zstd} {
+		t.Run(codec.String(), func(t *testing.T) {
+			var c compressors
+			packed, err := c.append(nil, codec, zeros)
+			require.NoError(t, err)
+			var d decompressors
+			_, err = d.decompress(codec, packed)
+			require.ErrorContains(t, err, "more than 64 MiB")
+
+			packed, err = c.append(nil, codec, zeros[:100])
+			require.NoError(t, err)
+			out, err := d.decompress(codec, packed)
+			require.NoError(t, err, "the next batch is not worse off")
+			require.Equal(t, zeros[:100], out)
+		})
+	}
+	var d decompressors
+	_, err := d.decompress(Snappy, append(bytes.Clone(xerialHeader), 0, 0, 1))
+	require.Error(t, err)
+	_, err = d.decompress(Snappy, append(bytes.Clone(xerialHeader), 0, 0, 1, 0))
+	require.Error(t, err)
+}
+
+func TestCompressedRecordsOwnTheirMemory(t *testing.T) {
+	var d decoder
+	set := encoded(t, 0, Zstd, numbered(10)...)
+	first, err := d.decode(someTP, set, 0, false, nil)
+	require.NoError(t, err)
+	again := d.buffer(len(set))
+	require.Same(t, &set[0], &again[0], "the set is used again, nothing refers to it")
+	clear(again)
+	require.Equal(t, "9", string(first.Records[9].Value))
+
+	plain := encoded(t, 0, None, numbered(10)...)
+	b, err := d.decode(someTP, plain, 0, false, nil)
+	require.NoError(t, err)
+	require.NotSame(t, &plain[0], &d.buffer(len(plain))[0], "this one is the batch's")
+	require.Equal(t, len(plain)+10*recordSize, b.Bytes)
+}
+
+func TestAnyRecordsSurviveTheCodec(t *testing.T) {
+	maybe := rapid.Custom(func(t *rapid.T) []byte {
+		if rapid.Bool().Draw(t, "null") {
+			return nil
+		}
+		return rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "bytes")
+	})
+	header := rapid.Custom(func(t *rapid.T) task.Header {
+		return task.Header{Key: rapid.StringN(0, 80, 200).Draw(t, "name"), Value: maybe.Draw(t, "value")}
+	})
+	record := rapid.Custom(func(t *rapid.T) task.OutRecord {
+		r := task.OutRecord{Key: maybe.Draw(t, "key"), Value: maybe.Draw(t, "value"), Timestamp: rapid.Int64().Draw(t, "time")}
+		if h := rapid.SliceOfN(header, 0, 5).Draw(t, "headers"); len(h) > 0 {
+			r.Headers = h
+		}
+		return r
+	})
+	var e encoder
+	var d decoder
+	rapid.Check(t, func(rt *rapid.T) {
+		want := rapid.SliceOfN(record, 1, 20).Draw(rt, "records")
+		p := plainBatch(someTP, want...)
+		p.Codec = rapid.SampledFrom(allCodecs).Draw(rt, "codec")
+		set, err := e.appendBatch(nil, &p)
+		require.NoError(rt, err)
+		base := rapid.Int64Range(0, 1<<62).Draw(rt, "base")
+		putInt64(set, base)
+		from := base + rapid.Int64Range(-3, int64(len(want))).Draw(rt, "skip")
+		b, err := d.decode(someTP, set, max(from, 0), false, nil)
+		require.NoError(rt, err)
+		want = want[max(0, min(int(from-base), len(want))):]
+		require.Len(rt, b.Records, len(want))
+		for i, w := range want {
+			g := b.Records[i]
+			require.Equal(rt, w, task.OutRecord{Key: g.Key, Value: g.Value, Timestamp: g.Timestamp, Headers: g.Headers})
+		}
+		require.Equal(rt, max(from, base+int64(len(p.Groups[0].Records))), b.Next)
+	})
+}
+
+func TestManyHeaderNamesDoNotPileUp(t *testing.T) {
+	var d decoder
+	for i := range 3 * maxNames {
+		require.Equal(t, string(rune(i+100)), d.name([]byte(string(rune(i+100)))))
+	}
+	require.LessOrEqual(t, len(d.names), maxNames)
+}

@@ -1,0 +1,117 @@
+package kafka
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/understudy-streams/understudy/task"
+)
+
+// typical are records of 100 bytes with a short key.
+func typical(n int) []task.OutRecord {
+	out := make([]task.OutRecord, n)
+	for i := range out {
+		value := make([]byte, 100)
+		copy(value, fmt.Sprint("value ", i))
+		out[i] = task.OutRecord{Key: fmt.Append(nil, "key-", i%100), Value: value, Timestamp: 1_700_000_000_000 + int64(i)}
+	}
+	return out
+}
+
+func withHeaders(n int) []task.OutRecord {
+	out := typical(n)
+	for i := range out {
+		out[i].Headers = []task.Header{{Key: "trace", Value: []byte("0123456789abcdef")}, {Key: "attempt", Value: []byte{1}}}
+	}
+	return out
+}
+
+var perRecord = []struct {
+	name    string
+	codec   Codec
+	records func(int) []task.OutRecord
+}{
+	{name: "plain", records: typical},
+	{name: "headers", records: withHeaders},
+	{name: "lz4", codec: LZ4, records: typical},
+	{name: "zstd", codec: Zstd, records: typical},
+	{name: "snappy", codec: Snappy, records: typical},
+	{name: "gzip", codec: Gzip, records: typical},
+}
+
+func BenchmarkDecode(b *testing.B) {
+	for _, v := range perRecord {
+		b.Run(v.name, func(b *testing.B) {
+			const n = 1000
+			set := encoded(b, 0, v.codec, v.records(n)...)
+			var d decoder
+			b.ReportAllocs()
+			for b.Loop() {
+				buf := d.buffer(len(set)) // as a fetch does, with the copy out of the socket
+				copy(buf, set)
+				if _, err := d.decode(someTP, buf, 0, false, nil); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/record")
+		})
+	}
+}
+
+func BenchmarkEncode(b *testing.B) {
+	for _, v := range perRecord {
+		b.Run(v.name, func(b *testing.B) {
+			const n = 1000
+			batch := plainBatch(someTP, v.records(n)...)
+			batch.Codec = v.codec
+			var e encoder
+			var buf []byte
+			b.ReportAllocs()
+			for b.Loop() {
+				var err error
+				if buf, err = e.appendBatch(buf[:0], &batch); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/record")
+		})
+	}
+}
+
+// A batch costs a few allocations (its own slabs), a record none.
+func TestARecordCostsNoAllocation(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	for _, v := range perRecord {
+		t.Run(v.name, func(t *testing.T) {
+			const n = 1000
+			records := v.records(n)
+			set := encoded(t, 0, v.codec, records...)
+			var d decoder
+			decode := func() {
+				buf := d.buffer(len(set))
+				copy(buf, set)
+				if _, err := d.decode(someTP, buf, 0, false, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			decode()
+			require.LessOrEqual(t, testing.AllocsPerRun(20, decode), 15.0, "of a batch of %d records", n)
+
+			batch := plainBatch(someTP, records...)
+			batch.Codec = v.codec
+			var e encoder
+			buf := make([]byte, 0, 1<<20)
+			encode := func() {
+				if _, err := e.appendBatch(buf[:0], &batch); err != nil {
+					t.Fatal(err)
+				}
+			}
+			encode()
+			require.LessOrEqual(t, testing.AllocsPerRun(20, encode), 1.0, "of a batch of %d records", n)
+		})
+	}
+}
