@@ -11,12 +11,12 @@ type flow struct {
 
 	dist   []int64
 	queued []bool
-	onPath []bool
+	level  []int // hops from the source along cheapest paths, 0 if there is none
 	next   []int
 }
 
 func newFlow(nodes int) *flow {
-	return &flow{head: make([][]int, nodes), dist: make([]int64, nodes), queued: make([]bool, nodes), onPath: make([]bool, nodes), next: make([]int, nodes)}
+	return &flow{head: make([][]int, nodes), dist: make([]int64, nodes), queued: make([]bool, nodes), level: make([]int, nodes), next: make([]int, nodes)}
 }
 
 // add puts an edge in and returns its number; the edge back has the number after it.
@@ -33,15 +33,12 @@ func (f *flow) add(from, to, room int, cost int64) int {
 // used says whether anything flows through an edge.
 func (f *flow) used(e int) bool { return f.room[e+1] > 0 }
 
-// run fills the network: again and again all paths of the least cost at once.
+// run fills the network: as long as there are paths, all of the least cost at once, the shortest of them first.
 func (f *flow) run(source, sink int) {
 	for f.measure(source, sink) {
-		for {
+		for f.rank(source, sink) {
 			clear(f.next)
-			clear(f.onPath)
-			if f.push(source, sink, math.MaxInt) == 0 {
-				break
-			}
+			f.push(source, sink, math.MaxInt)
 		}
 	}
 }
@@ -71,17 +68,39 @@ func (f *flow) measure(source, sink int) bool {
 	return f.dist[sink] != math.MaxInt64
 }
 
-// push sends as much as it can from u to the sink along edges that lie on a cheapest path.
+// cheapest says whether an edge from u has room and lies on a cheapest path.
+func (f *flow) cheapest(u, e int) bool {
+	return f.room[e] > 0 && f.dist[f.to[e]] == f.dist[u]+f.cost[e]
+}
+
+// rank counts hops along cheapest paths, so that push cannot go round in circles that cost nothing.
+func (f *flow) rank(source, sink int) bool {
+	clear(f.level)
+	f.level[source] = 1
+	queue := []int{source}
+	for len(queue) > 0 {
+		u := queue[0]
+		queue = queue[1:]
+		for _, e := range f.head[u] {
+			if w := f.to[e]; f.level[w] == 0 && f.cheapest(u, e) {
+				f.level[w] = f.level[u] + 1
+				queue = append(queue, w)
+			}
+		}
+	}
+	return f.level[sink] > 0
+}
+
+// push sends as much as it can from u to the sink.
 func (f *flow) push(u, sink, most int) int {
 	if u == sink {
 		return most
 	}
-	f.onPath[u] = true
 	sent := 0
-	for ; f.next[u] < len(f.head[u]) && sent < most; f.next[u]++ {
+	for ; f.next[u] < len(f.head[u]); f.next[u]++ {
 		e := f.head[u][f.next[u]]
 		w := f.to[e]
-		if f.room[e] == 0 || f.onPath[w] || f.dist[w] != f.dist[u]+f.cost[e] {
+		if f.level[w] != f.level[u]+1 || !f.cheapest(u, e) {
 			continue
 		}
 		got := f.push(w, sink, min(most-sent, f.room[e]))
@@ -92,6 +111,5 @@ func (f *flow) push(u, sink, most int) int {
 			break
 		}
 	}
-	f.onPath[u] = false
 	return sent
 }

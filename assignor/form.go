@@ -7,7 +7,7 @@ func (v *view) settleForms() {
 	for i, sub := range v.subs {
 		want[i] = v.model(sub)
 		for _, m := range v.members {
-			if sum, has := m.hashes[sub.ID]; has && sum != want[i].hashes[sub.ID] && m.TopologyVersion == want[i].TopologyVersion && !m.Opaque {
+			if sum, has := m.hashes[sub.ID]; has && !m.Opaque && m.TopologyVersion == want[i].TopologyVersion && sum != want[i].hashes[sub.ID] {
 				m.code = TopologyConflict
 			}
 		}

@@ -131,7 +131,9 @@ func TestTruncatedBytesAreRefused(t *testing.T) {
 }
 
 func TestWireBounds(t *testing.T) {
-	field := func(n byte, body ...byte) []byte { return append([]byte{1, 1, n, byte(len(body))}, body...) }
+	field := func(n byte, body ...byte) []byte {
+		return append(append([]byte{1, 1, n, byte(len(body))}, body...), fieldEnd)
+	}
 	cases := []struct {
 		name string
 		b    []byte

@@ -1,0 +1,390 @@
+package assignor
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/understudy-streams/understudy/task"
+)
+
+func drawSubs(t *rapid.T, subs, partitions int) (out []Subtopology) {
+	for i := range rapid.IntRange(1, subs).Draw(t, "subtopologies") {
+		out = append(out, Subtopology{ID: int32(i), Partitions: int32(rapid.IntRange(0, partitions).Draw(t, "partitions")), Stateful: rapid.Bool().Draw(t, "stateful")})
+	}
+	return out
+}
+
+// settle plays rounds until nobody asks for another, and holds every one of them against the rule that no task runs twice.
+func (g *groupModel) settle(t require.TestingT, most int) (rounds int) {
+	for rounds = 1; ; rounds++ {
+		again := g.round()
+		g.requireSingleOwners(t)
+		if !again {
+			return rounds
+		}
+		if rounds >= most {
+			require.Failf(t, "does not settle", "%s", g.print())
+		}
+	}
+}
+
+func (g *groupModel) requireSingleOwners(t require.TestingT) {
+	runs := map[task.ID]string{}
+	for _, name := range slices.Sorted(maps.Keys(g.members)) {
+		for x := range g.members[name].run {
+			if runs[x] != "" {
+				require.Failf(t, "two owners", "task %s runs at %s and %s\n%s", x, runs[x], name, g.print())
+			}
+			runs[x] = name
+		}
+	}
+}
+
+// requireBalanced: per subtopology, over all stateful tasks, and over all tasks, two members differ by one at most (I9).
+func requireBalanced(t require.TestingT, subs []Subtopology, runs map[string][]task.ID) {
+	require.NoError(t, unbalanced(subs, runs))
+}
+
+func unbalanced(subs []Subtopology, runs map[string][]task.ID) error {
+	groups := map[string]func(task.ID) bool{
+		"all tasks": func(task.ID) bool { return true },
+		"stateful tasks": func(x task.ID) bool {
+			return slices.ContainsFunc(subs, func(s Subtopology) bool { return s.ID == x.Subtopology && s.Stateful })
+		},
+	}
+	for _, s := range subs {
+		groups[fmt.Sprintf("subtopology %d", s.ID)] = func(x task.ID) bool { return x.Subtopology == s.ID }
+	}
+	for name, in := range groups {
+		low, high := math.MaxInt, 0
+		for _, ids := range runs {
+			n := 0
+			for _, x := range ids {
+				if in(x) {
+					n++
+				}
+			}
+			low, high = min(low, n), max(high, n)
+		}
+		if len(runs) > 0 && high-low > 1 {
+			return fmt.Errorf("%s: %d to %d a member", name, low, high)
+		}
+	}
+	return nil
+}
+
+func (g *groupModel) runs() map[string][]task.ID {
+	out := map[string][]task.ID{}
+	for name, p := range g.members {
+		out[name] = sorted(p.run)
+	}
+	return out
+}
+
+// A group that is shaken at random settles soon, balanced, with every task running once; and then nothing moves any more.
+func TestGroupsConverge(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := newGroup(drawSubs(t, 4, 7)...)
+		next := 0
+		g.add("m0")
+		for range rapid.IntRange(1, 12).Draw(t, "steps") {
+			names := slices.Sorted(maps.Keys(g.members))
+			who := g.members[rapid.SampledFrom(names).Draw(t, "who")]
+			switch rapid.SampledFrom([]string{"join", "join", "kill", "deaf", "stuck", "grow", "round", "settle"}).Draw(t, "step") {
+			case "join":
+				next++
+				g.add(fmt.Sprintf("m%d", next))
+			case "kill":
+				if len(names) > 1 {
+					delete(g.members, who.ID)
+				}
+			case "deaf":
+				who.deaf = true
+			case "stuck":
+				for x := range who.run {
+					who.stuck[x] = true
+				}
+			case "grow":
+				g.subs[0].Partitions++
+			case "settle":
+				g.settle(t, 8)
+			}
+			g.round()
+			require.Empty(t, g.plan.Degraded)
+			g.requireSingleOwners(t)
+		}
+		for _, p := range g.members {
+			clear(p.stuck)
+			p.deaf = false
+		}
+		g.settle(t, 4)
+		g.settle(t, 4) // an owner that had been stuck asks once more when it can
+		requireBalanced(t, g.subs, g.runs())
+		require.Empty(t, g.plan.Unassigned)
+		before := g.runs()
+		require.Equal(t, 1, g.settle(t, 1))
+		require.Equal(t, before, g.runs(), "a stable group must not move")
+		require.Empty(t, g.plan.Moves)
+	})
+}
+
+// One member joins, or one dies: each task changes its owner once at most, two rounds do, and only what moves is given up (I12).
+func TestEachTaskMovesOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := newGroup(drawSubs(t, 4, 9)...)
+		for i := range rapid.IntRange(1, 5).Draw(t, "members") {
+			g.add(fmt.Sprintf("m%d", i))
+			if rapid.Bool().Draw(t, "together") {
+				continue
+			}
+			g.settle(t, 4)
+		}
+		g.settle(t, 4)
+		owner := func() map[task.ID]string {
+			out := map[task.ID]string{}
+			for name, ids := range g.runs() {
+				for _, x := range ids {
+					out[x] = name
+				}
+			}
+			return out
+		}
+		was := owner()
+		if len(g.members) > 1 && rapid.Bool().Draw(t, "kill") {
+			delete(g.members, "m0")
+		} else {
+			g.add("new")
+		}
+		changes := map[task.ID]int{}
+		for again, rounds := true, 0; again; rounds++ {
+			require.Less(t, rounds, 2)
+			again = g.round()
+			now := owner()
+			for x, m := range now {
+				if m != was[x] {
+					changes[x]++
+				}
+			}
+			was = now
+		}
+		for x, n := range changes {
+			require.Equal(t, 1, n, "task %s", x)
+		}
+		requireBalanced(t, g.subs, g.runs())
+	})
+}
+
+// The plan of shuffled words is the same plan (I10).
+func TestOrderDoesNotMatter(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawState(t)
+		want := Assign(s)
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+		shuffled := State{Subtopologies: shuffle(rng, s.Subtopologies), Members: shuffle(rng, s.Members)}
+		for i := range shuffled.Members {
+			m := &shuffled.Members[i]
+			m.Claims, m.Released, m.Replicas, m.Hashes = shuffle(rng, m.Claims), shuffle(rng, m.Released), shuffle(rng, m.Replicas), shuffle(rng, m.Hashes)
+		}
+		require.Equal(t, want, Assign(shuffled))
+	})
+}
+
+func shuffle[T any](rng *rand.Rand, in []T) []T {
+	out := slices.Clone(in)
+	rng.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
+	return out
+}
+
+// drawState is anything that members could say, sense or nonsense.
+func drawState(t *rapid.T) State {
+	s := State{Subtopologies: drawSubs(t, 3, 4)}
+	var all []task.ID
+	for _, sub := range s.Subtopologies {
+		for p := range sub.Partitions + 1 { // one that does not exist, too
+			all = append(all, id(sub.ID, p))
+		}
+	}
+	all = append(all, id(9, 1))
+	some := func(name string) (out []task.ID) {
+		for _, x := range all {
+			if rapid.IntRange(0, 3).Draw(t, name) == 0 {
+				out = append(out, x)
+			}
+		}
+		return out
+	}
+	for i := range rapid.IntRange(1, 5).Draw(t, "members") {
+		m := Member{
+			ID: fmt.Sprintf("m%d", i), Generation: rapid.Int32Range(-1, 3).Draw(t, "generation"), Capacity: rapid.IntRange(0, 3).Draw(t, "capacity"),
+			Claims: some("claims"), Released: some("released"), Learned: some("learned"), Unfit: some("unfit"),
+			TopologyVersion: rapid.Int32Range(0, 1).Draw(t, "version"), Draining: rapid.IntRange(0, 5).Draw(t, "draining") == 0, Opaque: rapid.IntRange(0, 7).Draw(t, "opaque") == 0,
+		}
+		m.Released = slices.DeleteFunc(m.Released, func(x task.ID) bool { return slices.Contains(m.Claims, x) })
+		for _, sub := range s.Subtopologies {
+			if n := rapid.Uint64Range(0, 5).Draw(t, "hash"); n > 0 {
+				m.Hashes = append(m.Hashes, Hash{sub.ID, n / 5})
+			}
+		}
+		for _, x := range some("replicas") {
+			m.Replicas = append(m.Replicas, Replica{Task: x, Kind: Kind(rapid.IntRange(1, 4).Draw(t, "kind")), Ready: rapid.Bool().Draw(t, "ready"), Lag: Lag(rapid.Int64Range(-2, 3).Draw(t, "lag"))})
+		}
+		s.Members = append(s.Members, m)
+	}
+	return s
+}
+
+// Whatever the members say, the plan passes the check: it never has to fall back.
+func TestPlansPassTheirCheck(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawState(t)
+		p := Assign(s)
+		require.Empty(t, p.Degraded)
+		for _, m := range s.Members {
+			if m.Opaque {
+				require.Empty(t, p.Member(m.ID).Marks)
+				require.Empty(t, p.Member(m.ID).Learners)
+				for _, x := range p.Member(m.ID).Active {
+					require.True(t, slices.Contains(m.Claims, x) || slices.Contains(m.Released, x), "%s is new to a member that cannot be read", x)
+				}
+			}
+			for _, x := range p.Member(m.ID).Active {
+				require.False(t, slices.Contains(m.Unfit, x) && !slices.Contains(m.Claims, x), "%s is unfit", x)
+			}
+		}
+		require.NoError(t, check(newView(s), noMoves(newView(s), "test")), "what it falls back to passes too")
+	})
+}
+
+// No plan that is balanced has fewer moves than ours; all of them are tried (I13).
+func TestMovesAreMinimal(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := State{Subtopologies: drawSubs(t, 3, 3)}
+		names := []string{"a", "b", "c"}[:rapid.IntRange(2, 3).Draw(t, "members")]
+		claims := map[string][]task.ID{}
+		var all []task.ID
+		for _, sub := range s.Subtopologies {
+			for p := range sub.Partitions {
+				if len(all) == 7 {
+					break
+				}
+				all = append(all, id(sub.ID, p))
+			}
+		}
+		for i := range s.Subtopologies { // what did not fit does not exist
+			s.Subtopologies[i].Partitions = 0
+			for _, x := range all {
+				if x.Subtopology == s.Subtopologies[i].ID {
+					s.Subtopologies[i].Partitions++
+				}
+			}
+		}
+		owner := map[task.ID]string{}
+		for _, x := range all {
+			if owned := rapid.IntRange(0, 4).Draw(t, "owned"); owned > 0 {
+				owner[x] = rapid.SampledFrom(names).Draw(t, "owner")
+				claims[owner[x]] = append(claims[owner[x]], x)
+			}
+		}
+		for _, name := range names {
+			m := Member{ID: name, Claims: claims[name]}
+			for _, sub := range s.Subtopologies {
+				m.Hashes = append(m.Hashes, Hash{sub.ID, 1})
+			}
+			s.Members = append(s.Members, m)
+		}
+		p := Assign(s)
+		require.Empty(t, p.Degraded)
+		moves, final := 0, map[string][]task.ID{}
+		for _, name := range names {
+			final[name] = nil
+		}
+		for _, m := range p.Members {
+			marked := map[task.ID]string{}
+			for _, k := range m.Marks {
+				marked[k.Task] = k.Receiver
+				moves++
+			}
+			for _, x := range m.Active {
+				home := m.ID
+				if to, ok := marked[x]; ok {
+					home = to
+				}
+				final[home] = append(final[home], x)
+			}
+		}
+		requireBalanced(t, s.Subtopologies, final)
+		require.Equal(t, fewestMoves(s.Subtopologies, names, all, owner), moves)
+	})
+}
+
+// fewestMoves tries every way to deal the tasks.
+func fewestMoves(subs []Subtopology, names []string, all []task.ID, owner map[task.ID]string) int {
+	best := math.MaxInt
+	runs := map[string][]task.ID{}
+	for _, name := range names {
+		runs[name] = nil
+	}
+	var deal func(i, moves int)
+	deal = func(i, moves int) {
+		if moves >= best {
+			return
+		}
+		if i == len(all) {
+			if unbalanced(subs, runs) == nil {
+				best = moves
+			}
+			return
+		}
+		for _, name := range names {
+			runs[name] = append(runs[name], all[i])
+			cost := 0
+			if was, ok := owner[all[i]]; ok && was != name {
+				cost = 1
+			}
+			deal(i+1, moves+cost)
+			runs[name] = runs[name][:len(runs[name])-1]
+		}
+	}
+	deal(0, 0)
+	return best
+}
+
+// With unequal capacities every member has its share, rounded up or down, of each subtopology and of all.
+func TestSharesFollowCapacity(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := newGroup(drawSubs(t, 4, 12)...)
+		total, capacity := 0, 0
+		for i := range rapid.IntRange(1, 5).Draw(t, "members") {
+			p := g.add(fmt.Sprintf("m%d", i))
+			p.Capacity = rapid.IntRange(1, 6).Draw(t, "capacity")
+			capacity += p.Capacity
+			g.settle(t, 4)
+		}
+		near := func(n, tasks, weight int) {
+			require.GreaterOrEqual(t, n, tasks*weight/capacity)
+			require.LessOrEqual(t, n, (tasks*weight+capacity-1)/capacity)
+		}
+		for _, s := range g.subs {
+			total += int(s.Partitions)
+			for _, p := range g.members {
+				n := 0
+				for x := range p.run {
+					if x.Subtopology == s.ID {
+						n++
+					}
+				}
+				near(n, int(s.Partitions), p.Capacity)
+			}
+		}
+		for _, p := range g.members {
+			near(len(p.run), total, p.Capacity)
+		}
+	})
+}
