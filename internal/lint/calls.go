@@ -75,7 +75,7 @@ func (s source) importNames(dotted func(ast.Node, string)) map[string]string {
 // impureName says whether the expression names a function that reads the clock or draws from the global source, called or handed on.
 func impureName(n *ast.SelectorExpr, names map[string]string) (string, bool) {
 	base, ok := n.X.(*ast.Ident)
-	if !ok || base.Obj != nil { //nolint:staticcheck // deprecated for want of types; a local variable called like a package is all we ask for
+	if !ok || base.Obj != nil { // a local variable called like a package
 		return "", false
 	}
 	path := names[base.Name]

@@ -17,9 +17,9 @@ import (
 
 // Package is what a package imports, without its tests.
 type Package struct {
-	ImportPath string
-	Standard   bool
-	Imports    []string
+	ImportPath string   `json:"ImportPath"`
+	Standard   bool     `json:"Standard"`
+	Imports    []string `json:"Imports"`
 }
 
 // Load reads the tree whose go.mod is in dir. Packages that do not compile are taken as far as their import clauses can be read.
