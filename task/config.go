@@ -25,10 +25,13 @@ type Config struct {
 	// Limits answers what the broker takes in a topic beyond MaxRecordBytes. Nil is no further limits.
 	Limits func(topic string) Limits
 
-	QueueBytes     int           // bound of the queue of one input, which whoever fetches keeps. Defaults to 4 MiB
-	DirtyBytes     int           // a task with more uncommitted state commits now. Defaults to 16 MiB
-	CreditBytes    int           // a task with more unacknowledged effects waits. Defaults to 16 MiB
-	CacheBytes     int           // clean rows cached, over all stores of the task. Defaults to 4 MiB
+	QueueBytes  int // bound of the queue of one input, which whoever fetches keeps. Defaults to 4 MiB
+	DirtyBytes  int // a task with more uncommitted state commits now. Defaults to 16 MiB
+	CreditBytes int // a task with more unacknowledged effects waits. Defaults to 16 MiB
+	CacheBytes  int // clean rows cached, over all stores of the task. Defaults to 4 MiB
+	// MaxIdle is how long a task with several inputs waits for one that has nothing queued although its partition has more, or might have:
+	// so that the records of all inputs are taken in the order of their timestamps, after a start in particular. Zero is not at all.
+	MaxIdle        time.Duration
 	CommitInterval time.Duration // commits fall on multiples of it. Defaults to 1 s
 	Linger         time.Duration // effects are handed over when they are older. Defaults to 5 ms
 	MaxRecordBytes int           // larger outputs fail their unit. Defaults to 1 MiB

@@ -81,6 +81,10 @@ func TestTheArenaKeepsWhatItWasGiven(t *testing.T) {
 				kept = kept[:before]
 			}
 		}
+		require.Len(t, o.active.headers, len(kept), "those of undone units are gone")
+		for _, c := range o.active.arena[min(o.active.chunk+1, len(o.active.arena)):] {
+			require.Empty(t, c)
+		}
 		bytesSent, at := 0, map[TopicPartition]int{}
 		groups := map[TopicPartition]*Group{}
 		for i := range o.active.Groups {

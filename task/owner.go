@@ -2,6 +2,7 @@ package task
 
 import (
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -73,9 +74,11 @@ func (o *Owner) begin(now time.Time) {
 	}
 }
 
+// nextMultiple returns the first multiple of an interval after now. One that is beyond the range of time is never.
 func nextMultiple(now time.Time, every time.Duration) time.Time {
 	n := now.UnixNano()
-	return time.Unix(0, n-n%int64(every)+int64(every))
+	n -= n % int64(every)
+	return time.Unix(0, n+min(int64(every), math.MaxInt64-n))
 }
 
 func (o *Owner) take(ev Event) {
@@ -237,7 +240,6 @@ func (o *Owner) sealDue() bool {
 
 func (o *Owner) seal() {
 	o.commitNow = false
-	o.due = nextMultiple(o.now, o.t.cfg.CommitInterval)
 	o.sealed = o.t.Seal(o.now)
 	if o.t.Err() != nil && o.state == StateRunning {
 		o.become(StateReleasing)
@@ -283,6 +285,9 @@ func (o *Owner) answerWake() {
 	}
 	if next := o.t.timers.due[WallClock]; next != never && !o.t.halted() {
 		earlier(time.UnixMilli(next))
+	}
+	if o.t.idleSince != never && o.t.idles() {
+		earlier(time.UnixMilli(o.t.idleSince).Add(o.t.cfg.MaxIdle))
 	}
 	if len(o.t.out.active.Groups) > 0 {
 		earlier(time.UnixMilli(o.t.out.since).Add(o.t.cfg.Linger))

@@ -507,3 +507,25 @@ func TestStateTransitions(t *testing.T) {
 		panic("outside of a unit")
 	})
 }
+
+func TestACommitWithNothingToCommitIsForgotten(t *testing.T) {
+	w := newWorld(t, Config{Spec: mapSpec()})
+	w.step(Commit{})
+	w.feed(0, batch(1, rec(0, "a", "1", 10)))
+	require.Empty(t, w.commits, "it asked for a commit of what was there")
+}
+
+func TestACommitThatTookLongIsNotFollowedAtOnce(t *testing.T) {
+	w := newWorld(t, Config{Spec: mapSpec()})
+	w.holdCommits = true
+	w.feed(0, batch(1, rec(0, "a", "1", 10)))
+	w.advance(time.Second)
+	require.Len(t, w.seals, 1)
+	w.feed(0, batch(2, rec(1, "a", "1", 10)))
+	w.now = w.now.Add(300 * time.Millisecond)
+	w.commit(nil)
+	require.Empty(t, w.seals)
+	require.True(t, w.wake.Equal(epoch0.Add(2*time.Second)))
+	w.advance(700 * time.Millisecond)
+	require.Len(t, w.seals, 1)
+}

@@ -7,6 +7,9 @@ type queue struct {
 	at      int      // the next record in it
 	head    int64    // timestamp of that record; only while there is one
 
+	lags  bool  // it is empty and the partition has more, or might have
+	known int64 // the end of the partition as far as it is known; -1 before the first batch
+
 	position int64 // everything below is processed
 	end      int64 // everything below has been added
 	bytes    int
@@ -23,6 +26,7 @@ func (q *queue) add(b *Batch) {
 	if n := len(b.Records); n > 0 {
 		q.end = max(q.end, b.Records[n-1].Offset+1)
 	}
+	q.known = max(q.known, b.HighWatermark)
 	q.batches = append(q.batches, b)
 	q.bytes += b.Bytes
 	if len(q.batches) == 1 {
@@ -79,14 +83,16 @@ func (q *queue) drop() {
 // queues orders the inputs of a task: the lowest head timestamp first, ties by the order of inputs. It is a heap over the queues that have
 // a record.
 type queues struct {
-	all  []queue
-	heap []int32
+	all     []queue
+	heap    []int32
+	lagging int // queues that lag
 }
 
 func newQueues(positions []int64) queues {
 	q := queues{all: make([]queue, len(positions)), heap: make([]int32, 0, len(positions))}
 	for i, p := range positions {
-		q.all[i].position, q.all[i].end, q.all[i].time = p, p, -1
+		q.all[i].position, q.all[i].end, q.all[i].time, q.all[i].known = p, p, -1, -1
+		q.look(&q.all[i])
 	}
 	return q
 }
@@ -97,6 +103,20 @@ func (q *queues) add(input int, b *Batch) {
 	if was && !q.all[input].empty() {
 		q.heap = append(q.heap, int32(input))
 		q.up(len(q.heap) - 1)
+	}
+	q.look(&q.all[input])
+}
+
+// look notes whether a queue lags.
+func (q *queues) look(one *queue) {
+	lags := one.empty() && (one.known < 0 || one.end < one.known)
+	if lags != one.lags {
+		one.lags = lags
+		if lags {
+			q.lagging++
+		} else {
+			q.lagging--
+		}
 	}
 }
 
@@ -116,6 +136,7 @@ func (q *queues) advance() {
 	if first.empty() {
 		q.heap[0] = q.heap[n-1]
 		q.heap = q.heap[:n-1]
+		q.look(first)
 	}
 	if len(q.heap) > 1 {
 		q.down()

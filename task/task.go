@@ -23,6 +23,7 @@ type Task struct {
 	started    bool
 	now        int64 // ms; the time of the running turn
 	streamTime int64
+	idleSince  int64 // ms, when it began to wait for an input; never where it does not
 
 	unit   unit
 	commit commit
@@ -42,7 +43,7 @@ func NewTask(cfg Config) (*Task, error) {
 	}
 	t := &Task{
 		cfg: cfg, in: newQueues(cfg.Positions), out: newOutbox(cfg.ID, cfg.Epoch), timers: newTimers(),
-		destByTopic: make(map[string]int), streamTime: cfg.StreamTime, dropped: make(map[string]int64),
+		destByTopic: make(map[string]int), streamTime: cfg.StreamTime, idleSince: never, dropped: make(map[string]int64),
 	}
 	t.env = Env{t: t, input: -1, offset: -1}
 	t.commit = newCommit(len(cfg.Spec.Inputs), len(cfg.Spec.Stores), cfg.Positions)
@@ -117,7 +118,7 @@ func (t *Task) Process(now time.Time, limit int) int {
 func (t *Task) process(limit int) {
 	defer t.recovered()
 	for range limit {
-		if t.halted() || !t.step() {
+		if t.halted() || t.idles() || !t.step() {
 			return
 		}
 	}
@@ -138,8 +139,24 @@ func (t *Task) halted() bool {
 		t.out.pending() >= t.cfg.CreditBytes || len(t.stores) > 0 && t.dirtyBytes() >= t.cfg.DirtyBytes
 }
 
+// idles says that the task waits for an input that lags. The wait is measured from its beginning: once it is over, records are taken until
+// no input lags any more.
+func (t *Task) idles() bool {
+	switch {
+	case t.in.lagging == 0 || t.cfg.MaxIdle <= 0:
+		t.idleSince = never
+		return false
+	case t.in.next() < 0:
+		return false
+	}
+	if t.idleSince == never {
+		t.idleSince = t.now
+	}
+	return t.now-t.idleSince < t.cfg.MaxIdle.Milliseconds()
+}
+
 // Runnable says whether Process would take a record.
-func (t *Task) Runnable() bool { return t.in.next() >= 0 && !t.halted() }
+func (t *Task) Runnable() bool { return t.in.next() >= 0 && !t.halted() && !t.idles() }
 
 // Err returns why the task has stopped, nil while it has not.
 func (t *Task) Err() error { return t.err }

@@ -264,3 +264,76 @@ func TestFailedUnitsMightNeverHaveCome(t *testing.T) {
 		}
 	})
 }
+
+// TestAFailedUnitAskedForNothing undoes what a unit did beside its stores and outputs.
+func TestAFailedUnitAskedForNothing(t *testing.T) {
+	s := mapSpec()
+	s.Build = func(e *Env) (*Graph, error) {
+		return &Graph{Inputs: []func(*Record){func(r *Record) {
+			e.Schedule("t", time.Millisecond, StreamTime, func(int64) {})
+			e.Dropped("reason", 3)
+			if string(r.Value) == "bad" {
+				e.RequestCommit()
+			}
+			misbehave(e, "n", r.Value)
+		}}}, nil
+	}
+	task, err := NewTask(Config{ID: testID, Spec: s, Positions: []int64{0}, StreamTime: -1})
+	require.NoError(t, err)
+	task.Add(0, batch(2, rec(0, "a", "bad", 10), rec(1, "a", "good", 7)))
+	task.Process(epoch0, 1)
+	require.ErrorIs(t, task.Err(), errBad)
+	require.Empty(t, task.timers.all)
+	require.Equal(t, never, task.timers.due[StreamTime])
+	require.Empty(t, task.Stats().Dropped)
+	require.False(t, task.Dirty())
+	require.Equal(t, InputStats{Position: 0, Queued: 49, Time: -1}, task.Stats().Inputs[0])
+
+	task.err = nil
+	task.in.advance()
+	task.Process(epoch0, 1)
+	require.Len(t, task.timers.all, 1)
+	require.Equal(t, []Dropped{{"reason", 3}}, task.Stats().Dropped)
+	require.False(t, task.commit.blocked)
+	require.Equal(t, InputStats{Position: 2, Queued: 0, Time: 7}, task.Stats().Inputs[0])
+}
+
+// TestTablesEmitInOrder has a table whose emissions change another one.
+func TestTablesEmitInOrder(t *testing.T) {
+	s := countSpec(true)
+	s.Stores = append(s.Stores, Store{Spec: statestore.Spec{Name: "last"}, KeepBefore: true})
+	s.Build = func(e *Env) (*Graph, error) {
+		first := &counter{e: e, store: e.Store(0), atCommit: true}
+		send := func(s string) { e.Send(0, 0, append(e.Tail(), s...), -1, len(s), 1, nil) }
+		return &Graph{
+			Inputs: []func(*Record){first.process},
+			Tables: []Table{
+				{Store: 0, Node: "one", Emit: func(key []byte, now statestore.Row, _ bool, before statestore.Row, hadBefore bool) {
+					send(fmt.Sprintf("one %s %x %v %x", key, now.Value, hadBefore, before.Value))
+					if err := e.Store(1).Put(key[:1], key, now.Timestamp); err != nil {
+						e.Fail("one", KindStore, err)
+					}
+					e.RequestCommit() // is covered by the commit that emits
+				}},
+				{Store: 1, Node: "two", Emit: func(key []byte, now statestore.Row, present bool, _ statestore.Row, hadBefore bool) {
+					send(fmt.Sprintf("two %s %s %v", key, now.Value, hadBefore))
+				}},
+			},
+		}, nil
+	}
+	w := newWorld(t, Config{Spec: s})
+	w.feed(0, batch(4, rec(0, "b2", "", 1), rec(1, "a1", "", 2), rec(2, "b1", "", 3), rec(3, "b2", "", 4)))
+	w.step(Commit{})
+	require.True(t, w.owner.t.commit.outstanding == nil && !w.owner.t.commit.blocked)
+	w.feed(0, batch(5, rec(4, "b2", "", 5)))
+	w.step(Commit{})
+	require.Equal(t, []string{
+		"-:one b2 0000000000000002 false @1", "-:one a1 0000000000000001 false @1", "-:one b1 0000000000000001 false @1",
+		"-:two b b1 false@1", "-:two a a1 false@1",
+		"-:one b2 0000000000000003 true 0000000000000002@1", "-:two b b2 true@1",
+	}, w.out["out-0"])
+	require.Equal(t, map[string]string{"a": "a1@2", "b": "b2@5"}, w.rows(1))
+	require.NotContains(t, w.out, "-1", "a store without a changelog writes none")
+	require.Len(t, w.out["counts-changelog-1"], 4)
+	require.Len(t, w.commits, 2)
+}
