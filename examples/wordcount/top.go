@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"sync"
+
+	"github.com/understudy-streams/understudy/examples/internal/kit"
 )
 
 // tally holds the newest count of each word, as they come out of the application.
@@ -18,15 +20,15 @@ type tally struct {
 func newTally() *tally { return &tally{counts: map[string]int64{}} }
 
 // take takes one record of the counts topic.
-func (t *tally) take(key, value []byte) {
-	if len(value) != 8 {
+func (t *tally) take(r kit.Record) {
+	if len(r.Value) != 8 {
 		return
 	}
-	n := int64(binary.BigEndian.Uint64(value))
+	n := int64(binary.BigEndian.Uint64(r.Value))
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.total += n - t.counts[string(key)]
-	t.counts[string(key)] = n
+	t.total += n - t.counts[string(r.Key)]
+	t.counts[string(r.Key)] = n
 }
 
 func (t *tally) sum() int64 {

@@ -21,7 +21,9 @@ type plannerBench struct {
 	wake      time.Time
 }
 
-func newPlannerBench(cfg PlannerConfig) *plannerBench { return &plannerBench{p: NewPlanner(cfg), now: t0} }
+func newPlannerBench(cfg PlannerConfig) *plannerBench {
+	return &plannerBench{p: NewPlanner(cfg), now: t0}
+}
 
 func (b *plannerBench) step(ev PlannerEvent) {
 	for _, a := range b.p.Step(b.now, ev) {

@@ -3,12 +3,16 @@ package shell
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/understudy-streams/understudy/internal/engine"
 	"github.com/understudy-streams/understudy/internal/kafka"
 	"github.com/understudy-streams/understudy/internal/kcode"
 	"github.com/understudy-streams/understudy/task"
 )
+
+// offsetsTimeout bounds one commit or fetch of offsets: the coordinator waits up to 5 s for its replicas.
+const offsetsTimeout = 15 * time.Second
 
 // offsetsConn is the member's third connection to the coordinator: offsets only, so that a slow commit delays no heartbeat. Its requests
 // are carried out one after the other on one goroutine that ends when there are none.
@@ -60,7 +64,7 @@ func (o *offsetsConn) dial(ctx context.Context, addr string) (*kafka.GroupConn, 
 		return conn, nil
 	}
 	o.drop(conn)
-	conn, err := o.r.cfg.Client.DialGroup(ctx, addr, 0)
+	conn, err := o.r.cfg.Client.DialGroup(ctx, addr, offsetsTimeout)
 	if err != nil {
 		return nil, err
 	}

@@ -45,11 +45,11 @@ type Runtime struct {
 	core   *mailbox[engine.Event]
 	wake   *wakeup
 
-	work    context.Context // ends when everything has ended; requests run under it
-	stop    context.CancelFunc
-	wg      sync.WaitGroup
-	done    bool
-	err     error
+	work context.Context // ends when everything has ended; requests run under it
+	stop context.CancelFunc
+	wg   sync.WaitGroup
+	done bool
+	err  error
 
 	member  *member
 	offsets *offsetsConn

@@ -37,7 +37,9 @@ func (s *stores) open(a engine.OpenStores) {
 }
 
 // of returns the stores of a task that is open.
-func (s *stores) of(id task.ID, epoch uint64) statestore.TaskStores { return s.opened[lifeKey{id, epoch}] }
+func (s *stores) of(id task.ID, epoch uint64) statestore.TaskStores {
+	return s.opened[lifeKey{id, epoch}]
+}
 
 func (s *stores) close(a engine.CloseStores) {
 	key := lifeKey{a.Task, a.Epoch}

@@ -152,16 +152,29 @@ func (e *Env) Put(ctx context.Context, topic string, partition int32, r task.Out
 	return e.client.Produce(ctx, task.TopicPartition{Topic: topic, Partition: partition}, r)
 }
 
+// Record is a record as Follow gives it.
+type Record struct {
+	Key, Value []byte
+	Headers    []task.Header
+	Partition  int32
+	Offset     int64
+}
+
 // Follow calls f with each record of a topic, from its beginning, until ctx ends.
-func (e *Env) Follow(ctx context.Context, topic string, f func(key, value []byte)) error {
+func (e *Env) Follow(ctx context.Context, topic string, f func(Record)) error {
 	k, err := kgo.NewClient(kgo.SeedBrokers(e.Brokers...), kgo.ConsumeTopics(topic), kgo.FetchMaxWait(100*time.Millisecond))
 	if err != nil {
 		return err
 	}
 	defer k.Close()
 	for ctx.Err() == nil {
-		fetches := k.PollFetches(ctx)
-		fetches.EachRecord(func(r *kgo.Record) { f(r.Key, r.Value) })
+		k.PollFetches(ctx).EachRecord(func(r *kgo.Record) {
+			out := Record{Key: r.Key, Value: r.Value, Partition: r.Partition, Offset: r.Offset}
+			for _, h := range r.Headers {
+				out.Headers = append(out.Headers, task.Header{Key: h.Key, Value: h.Value})
+			}
+			f(out)
+		})
 	}
 	return nil
 }
