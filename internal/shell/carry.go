@@ -16,7 +16,7 @@ func (r *Runtime) carry(a engine.Action) {
 	case engine.EnsureTopics:
 		r.request(r.ensure)
 	case engine.MemberAction:
-		r.member.carry(a.Action)
+		r.member.Carry(a.Action)
 	case engine.FetchOffsets:
 		r.offsets.fetch(a)
 	case engine.CommitOffsets:

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/understudy-streams/understudy/internal/engine"
+	"github.com/understudy-streams/understudy/internal/group/carrier"
 	"github.com/understudy-streams/understudy/internal/kafka"
 	"github.com/understudy-streams/understudy/statestore"
 	"github.com/understudy-streams/understudy/task"
@@ -51,7 +52,7 @@ type Runtime struct {
 	done bool
 	err  error
 
-	member  *member
+	member  *carrier.Carrier
 	offsets *offsetsConn
 	sender  *sender
 	fetch   *fetchers
@@ -130,7 +131,7 @@ func (r *Runtime) request(f func(ctx context.Context)) {
 func (r *Runtime) shutdown() {
 	r.stop()
 	r.core.close()
-	r.member.close()
+	r.member.Close()
 	r.offsets.close()
 	r.fetch.close()
 	r.tasks.close()
