@@ -105,7 +105,7 @@ func (f *flow) push(u, sink, most int) int {
 		}
 		got := f.push(w, sink, min(most-sent, f.room[e]))
 		f.room[e] -= got
-		f.room[e+1] += got
+		f.room[e^1] += got
 		sent += got
 		if sent == most {
 			break

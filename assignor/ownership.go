@@ -65,11 +65,17 @@ func (v *view) returnReleases() {
 	}
 }
 
-// releaser is who released a task last.
+// releaser is who can have a released task back, of several the one who had it last.
 func (v *view) releaser(t *taskView) int {
+	better := func(a, b int) bool {
+		if x, y := v.members[a].unfit[t.id], v.members[b].unfit[t.id]; x != y {
+			return y
+		}
+		return v.members[a].Generation > v.members[b].Generation
+	}
 	best := t.release[0]
 	for _, m := range t.release[1:] {
-		if v.members[m].Generation > v.members[best].Generation {
+		if better(m, best) {
 			best = m
 		}
 	}
