@@ -116,3 +116,40 @@ func benchmark(b *testing.B, spec *Spec) {
 
 func BenchmarkMap(b *testing.B)   { benchmark(b, mapSpec()) }
 func BenchmarkCount(b *testing.B) { benchmark(b, countSpec(true)) }
+
+// TestAnOwnerAllocatesPerStepOnly counts what a fetched batch of a thousand records costs beside its records: events and actions.
+func TestAnOwnerAllocatesPerStepOnly(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	b := newBench(t, countSpec(true))
+	o := &Owner{t: b.t, budget: firstBudget}
+	var acks []uint64
+	step := func(ev Event) {
+		for _, a := range o.Step(b.now, ev) {
+			if s, ok := a.(Send); ok {
+				acks = append(acks, s.Seq)
+			}
+		}
+	}
+	turn := func() {
+		for i := range b.rs {
+			b.rs[i].Offset = b.next
+			b.next++
+		}
+		b.batch.Records, b.batch.Next = b.rs, b.next
+		step(Fetched{0, b.batch})
+		for o.Runnable() {
+			step(Work{Records: 250})
+		}
+		step(Commit{})
+		for _, seq := range acks {
+			step(Acked{seq})
+		}
+		acks = acks[:0]
+		step(Committed{})
+	}
+	turn()
+	require.LessOrEqual(t, testing.AllocsPerRun(50, turn), 20.0)
+	require.EqualValues(t, b.next, o.Stats().Processed)
+}

@@ -202,7 +202,8 @@ func (t *Task) refuseCallbacks() {
 }
 
 // call calls the callbacks of commits, each in a unit of its own. In a task that has stopped the calls are made all the same, but what they
-// do is undone, and a commit that they ask for is not answered.
+// do is undone, and a commit that they ask for is not answered. In one that is being released it waits for a commit that has another
+// reason, or for the end: a callback that asks for the next commit each time would hold the release up for ever.
 func (t *Task) call(callbacks []func(error), err error) {
 	for i, f := range callbacks {
 		callbacks[i] = nil
@@ -215,6 +216,7 @@ func (t *Task) callOne(f func(error), err error) {
 	t.begin(-1, -1)
 	t.unit.node = "commit callback"
 	t.unit.void = t.err != nil || t.dead
+	t.unit.quiet = t.draining
 	f(err)
 	t.end()
 }

@@ -147,7 +147,7 @@ func (o *Owner) tick() {
 }
 
 func (o *Owner) release() {
-	o.releasing = true
+	o.releasing, o.t.draining = true, true
 	if o.state == StateRunning {
 		o.become(StateReleasing)
 	}
@@ -158,7 +158,7 @@ func (o *Owner) resume() {
 	case o.lost:
 		o.fail(fmt.Errorf("task %v: resumed after it was lost: %w", o.t.cfg.ID, ErrLost))
 	case o.state == StateReleased, o.state == StateReleasing && o.t.Err() == nil:
-		o.releasing = false
+		o.releasing, o.t.draining = false, false
 		o.become(StateRunning)
 	}
 }

@@ -225,6 +225,13 @@ func asyncSpec(told *[]error) *Spec {
 					*told = append(*told, err)
 					e.CommitAsync(func(err error) { *told = append(*told, fmt.Errorf("again: %w", err)) })
 				})
+			case "for ever":
+				var next func(error)
+				next = func(err error) {
+					*told = append(*told, err)
+					e.CommitAsync(next)
+				}
+				e.CommitAsync(next)
 			case "sync":
 				e.RequestCommit()
 			case "callback panics":
@@ -528,4 +535,22 @@ func TestACommitThatTookLongIsNotFollowedAtOnce(t *testing.T) {
 	require.True(t, w.wake.Equal(epoch0.Add(2*time.Second)))
 	w.advance(700 * time.Millisecond)
 	require.Len(t, w.seals, 1)
+}
+
+func TestACallbackDoesNotHoldUpARelease(t *testing.T) {
+	var told []error
+	w := newWorld(t, Config{Spec: asyncSpec(&told)})
+	w.holdCommits = true
+	w.feed(0, batch(1, rec(0, "a", "for ever", 10)))
+	w.commit(nil)
+	require.Len(t, w.seals, 1, "the next one is under way")
+	w.step(Release{})
+	w.commit(nil)
+	require.Equal(t, StateReleased, w.owner.State())
+	w.step(Resume{})
+	w.step(Release{})
+	require.Equal(t, StateReleased, w.owner.State())
+	require.Equal(t, []error{nil, nil}, told)
+	w.step(Close{})
+	require.Equal(t, []error{nil, nil, ErrReleased}, told)
 }

@@ -25,10 +25,11 @@ type Task struct {
 	streamTime int64
 	idleSince  int64 // ms, when it began to wait for an input; never where it does not
 
-	unit   unit
-	commit commit
-	err    error // why the task has stopped
-	dead   bool  // uncommitted state is gone, nothing more can be sealed
+	unit     unit
+	commit   commit
+	err      error // why the task has stopped
+	draining bool  // being released
+	dead     bool  // uncommitted state is gone, nothing more can be sealed
 
 	taken   int64 // records taken from the queues, left out or not
 	stats   Stats

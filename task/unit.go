@@ -9,7 +9,8 @@ import (
 type unit struct {
 	running    bool
 	void       bool   // it is undone in any case
-	node       string // of an emission or a punctuation
+	quiet      bool   // a commit that it asks for is not made for its sake: the task is being released
+	node       string // that runs
 	effects    effectsMark
 	timers     int
 	streamTime int64
@@ -21,7 +22,7 @@ func (t *Task) begin(input int, offset int64) {
 	t.env.input, t.env.offset = input, offset
 	t.out.journal = t.out.journal[:0]
 	u := &t.unit
-	u.running, u.void = true, false
+	u.running, u.void, u.quiet = true, false, false
 	if u.node != "" {
 		u.node = ""
 	}
@@ -63,12 +64,12 @@ func (t *Task) end() bool {
 // settle carries out what a kept unit asked for.
 func (t *Task) settle() {
 	e := &t.env
-	if e.commit {
-		t.commit.wanted, t.commit.blocked = true, true
-		e.commit = false
+	if !t.unit.quiet {
+		t.commit.wanted = t.commit.wanted || e.commit || len(e.callbacks) > 0
+		t.commit.blocked = t.commit.blocked || e.commit
 	}
+	e.commit = false
 	if len(e.callbacks) > 0 {
-		t.commit.wanted = true
 		t.commit.callbacks = append(t.commit.callbacks, e.callbacks...)
 		clear(e.callbacks)
 		e.callbacks = e.callbacks[:0]

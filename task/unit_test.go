@@ -337,3 +337,37 @@ func TestTablesEmitInOrder(t *testing.T) {
 	require.Len(t, w.out["counts-changelog-1"], 4)
 	require.Len(t, w.commits, 2)
 }
+
+func TestErrorsNameTheNodeThatRan(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		then func(e *Env)
+		kind Kind
+	}{
+		{"panic", func(*Env) { panic("!") }, KindPanic},
+		{"send", func(e *Env) { e.Send(0, -1, nil, -1, -1, -1, nil) }, KindProduce},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := mapSpec()
+			s.Build = func(e *Env) (*Graph, error) {
+				return &Graph{Inputs: []func(*Record){func(r *Record) {
+					if string(r.Key) == "named" {
+						e.Enter("first")
+						e.Enter("second")
+					}
+					if string(r.Value) == "fail" {
+						c.then(e)
+					}
+				}}}, nil
+			}
+			for key, want := range map[string]string{"named": "second", "": ""} {
+				w := newWorld(t, Config{Spec: s})
+				w.feed(0, batch(2, rec(0, "named", "", 1), rec(1, key, "fail", 2)))
+				var e *Error
+				require.ErrorAs(t, w.failed, &e)
+				require.Equal(t, c.kind, e.Kind)
+				require.Equal(t, want, e.Node)
+			}
+		})
+	}
+}
