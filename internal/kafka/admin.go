@@ -113,17 +113,20 @@ func (c *Client) TopicConfigs(ctx context.Context, topics []string) (map[string]
 // answer has an entry per partition, nil where it is done; the error is for when no leader could be asked at all.
 func (c *Client) DeleteRecords(ctx context.Context, before map[task.TopicPartition]int64) (map[task.TopicPartition]error, error) {
 	out := make(map[task.TopicPartition]error, len(before))
-	byLeader, err := c.byLeader(ctx, slices.Collect(maps.Keys(before)), func(tp task.TopicPartition, err error) { out[tp] = err })
+	leaders, err := c.byLeader(ctx, slices.Collect(maps.Keys(before)), func(tp task.TopicPartition, err error) { out[tp] = err })
 	if err != nil {
 		return nil, err
 	}
-	for _, l := range byLeader {
-		c.deleteOn(ctx, l, before, out)
+	for _, answers := range onEach(leaders, func(l leaderParts) []error { return c.deleteOn(ctx, l, before) }) {
+		for i, e := range answers.results {
+			out[answers.parts[i]] = e
+		}
 	}
 	return out, c.belowStart(ctx, before, out)
 }
 
-func (c *Client) deleteOn(ctx context.Context, l leaderParts, before map[task.TopicPartition]int64, out map[task.TopicPartition]error) {
+// deleteOn asks one leader. The answers are in the order of its partitions.
+func (c *Client) deleteOn(ctx context.Context, l leaderParts, before map[task.TopicPartition]int64) []error {
 	req := &sarama.DeleteRecordsRequest{Version: 1, Topics: map[string]*sarama.DeleteRecordsRequestTopic{}, Timeout: c.timeout}
 	for _, tp := range l.parts {
 		t := req.Topics[tp.Topic]
@@ -138,17 +141,19 @@ func (c *Client) deleteOn(ctx context.Context, l leaderParts, before map[task.To
 		res, err = k.broker.DeleteRecords(req)
 		return err
 	})
-	for _, tp := range l.parts {
-		out[tp] = err
+	out := make([]error, len(l.parts))
+	for i, tp := range l.parts {
 		if err != nil {
+			out[i] = err
 			continue
 		}
 		if t := res.Topics[tp.Topic]; t != nil && t.Partitions[tp.Partition] != nil {
-			out[tp] = kcode.Code(t.Partitions[tp.Partition].Err).Err()
+			out[i] = kcode.Code(t.Partitions[tp.Partition].Err).Err()
 		} else {
-			out[tp] = fmt.Errorf("kafka: DeleteRecords: the answer of %s says nothing of %s", l.addr, tp)
+			out[i] = fmt.Errorf("kafka: DeleteRecords: the answer of %s says nothing of %s", l.addr, tp)
 		}
 	}
+	return out
 }
 
 // belowStart turns OffsetOutOfRange into success where the partition begins at or above the offset: some brokers refuse what others treat as

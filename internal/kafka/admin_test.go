@@ -186,6 +186,16 @@ func TestNobodyAnswers(t *testing.T) {
 	require.ErrorIs(t, err, ErrNoBroker)
 }
 
+func TestClientsSpreadOverTheBrokers(t *testing.T) {
+	c := open(t, Config{Brokers: []string{"a:1", "b:1", "c:1"}})
+	c.spread = 4
+	require.Equal(t, []string{"b:1", "c:1", "a:1"}, c.candidates())
+	c.learn([]Broker{{ID: 1, Addr: "x:1"}, {ID: 2, Addr: "b:1"}})
+	require.Equal(t, []string{"b:1", "x:1", "c:1", "a:1"}, c.candidates())
+	c.learn(nil)
+	require.Len(t, c.candidates(), 4, "an empty answer is not believed")
+}
+
 func TestContextAndCloseEndACall(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

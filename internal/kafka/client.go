@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -14,6 +15,7 @@ import (
 type Client struct {
 	brokers  []string
 	timeout  time.Duration // of a request
+	spread   int           // where among the brokers this client begins, so that not all begin with the same
 	settings *settings     // by reference, and no Config here: what prints a Client prints no password
 
 	life context.Context //nolint:containedctx // ends with Close, and with it every call in progress
@@ -40,7 +42,7 @@ func Open(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{brokers: slices.Clone(cfg.Brokers), timeout: cfg.RequestTimeout, settings: s, addrs: map[int32]string{}, ctrl: map[string]*shared{}}
+	c := &Client{brokers: slices.Clone(cfg.Brokers), timeout: cfg.RequestTimeout, spread: rand.IntN(1 << 16), settings: s, addrs: map[int32]string{}, ctrl: map[string]*shared{}}
 	c.life, c.end = context.WithCancelCause(context.Background())
 	return c, nil
 }
@@ -121,7 +123,8 @@ func (c *Client) sharedTo(addr string) *shared {
 	return s
 }
 
-// candidates are the addresses to try in turn: brokers that metadata named, then the ones that were given.
+// candidates are the addresses to try in turn: brokers that metadata named, then the ones that were given. The first one stays the first as
+// long as the brokers do, so that one connection serves.
 func (c *Client) candidates() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -130,12 +133,21 @@ func (c *Client) candidates() []string {
 		out = append(out, a)
 	}
 	slices.Sort(out)
-	for _, a := range c.brokers {
+	out = c.turned(out)
+	for _, a := range c.turned(c.brokers) {
 		if !slices.Contains(out, a) {
 			out = append(out, a)
 		}
 	}
 	return out
+}
+
+func (c *Client) turned(addrs []string) []string {
+	if len(addrs) == 0 {
+		return nil
+	}
+	at := c.spread % len(addrs)
+	return slices.Concat(addrs[at:], addrs[:at])
 }
 
 // anyBroker runs f on the first broker that answers.

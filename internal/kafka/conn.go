@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/IBM/sarama"
+	"go.uber.org/zap"
 	"golang.org/x/net/proxy"
 )
 
@@ -27,6 +28,11 @@ func (s *settings) dial(ctx context.Context, addr string, readTimeout time.Durat
 	ctx, cancel := context.WithTimeout(ctx, conf.Net.DialTimeout)
 	defer cancel()
 	c := &conn{addr: addr, broker: sarama.NewBroker(addr), dialer: &keepDialer{ctx: ctx, settings: s}}
+	if s.token != nil {
+		provider := &tokenProvider{dial: ctx, timeout: conf.Net.DialTimeout, token: s.token}
+		defer provider.up.Store(true)
+		conf.Net.SASL.TokenProvider = provider
+	}
 	conf.Net.Proxy.Enable = true
 	conf.Net.Proxy.Dialer = c.dialer
 	stop := context.AfterFunc(ctx, c.dialer.close)
@@ -47,6 +53,9 @@ func (s *settings) dial(ctx context.Context, addr string, readTimeout time.Durat
 		}
 		c.close()
 		return nil, &TransportError{Broker: addr, Request: "connect", Err: err}
+	}
+	if e := s.log.Check(zap.DebugLevel, "connected"); e != nil {
+		e.Write(zap.String("broker", addr))
 	}
 	return c, nil
 }

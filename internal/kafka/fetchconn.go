@@ -15,7 +15,8 @@ type FetchConn struct {
 	aborted []abortedTxn
 }
 
-// DialFetch connects to the broker with that id.
+// DialFetch connects to the broker with that id. A broker that limits the life of a SASL session (connections.max.reauth.ms) ends the
+// connection then; as after any transport error, dial another.
 func (c *Client) DialFetch(ctx context.Context, broker int32) (*FetchConn, error) {
 	d, err := c.dialData(ctx, broker, keyFetch, versionFetch, "Fetch")
 	if err != nil {

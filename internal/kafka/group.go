@@ -20,8 +20,11 @@ func (c *Client) Coordinator(ctx context.Context, group string) (addr string, co
 	if err != nil {
 		return "", kcode.None, err
 	}
-	if res.Err != sarama.ErrNoError || res.Coordinator == nil {
+	if res.Err != sarama.ErrNoError {
 		return "", kcode.Code(res.Err), nil
+	}
+	if res.Coordinator == nil {
+		return "", kcode.CoordinatorNotAvailable, nil
 	}
 	return res.Coordinator.Addr(), kcode.None, nil
 }

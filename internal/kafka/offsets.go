@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/IBM/sarama"
 
@@ -35,13 +36,16 @@ func (c *Client) ListOffsets(ctx context.Context, at At, tps []task.TopicPartiti
 	if err != nil {
 		return nil, err
 	}
-	for _, l := range leaders {
-		c.listOn(ctx, l, at, out)
+	for _, answers := range onEach(leaders, func(l leaderParts) []ListedOffset { return c.listOn(ctx, l, at) }) {
+		for i, a := range answers.results {
+			out[answers.parts[i]] = a
+		}
 	}
 	return out, nil
 }
 
-func (c *Client) listOn(ctx context.Context, l leaderParts, at At, out map[task.TopicPartition]ListedOffset) {
+// listOn asks one leader. The answers are in the order of its partitions.
+func (c *Client) listOn(ctx context.Context, l leaderParts, at At) []ListedOffset {
 	req := &sarama.OffsetRequest{Version: 5}
 	when := sarama.OffsetNewest
 	switch at {
@@ -59,7 +63,8 @@ func (c *Client) listOn(ctx context.Context, l leaderParts, at At, out map[task.
 		res, err = k.broker.GetAvailableOffsets(req)
 		return err
 	})
-	for _, tp := range l.parts {
+	out := make([]ListedOffset, len(l.parts))
+	for i, tp := range l.parts {
 		answer := ListedOffset{Offset: -1, Err: err}
 		if err == nil {
 			switch b := res.GetBlock(tp.Topic, tp.Partition); {
@@ -71,14 +76,32 @@ func (c *Client) listOn(ctx context.Context, l leaderParts, at At, out map[task.
 				answer.Offset = b.Offset
 			}
 		}
-		out[tp] = answer
+		out[i] = answer
 	}
+	return out
 }
 
 // leaderParts are the partitions to ask one broker about.
 type leaderParts struct {
 	addr  string
 	parts []task.TopicPartition
+}
+
+// answered are the answers of one leader, in the order of its partitions.
+type answered[T any] struct {
+	parts   []task.TopicPartition
+	results []T
+}
+
+// onEach asks all leaders at once, so that one that hangs does not hold up the others.
+func onEach[T any](leaders []leaderParts, ask func(leaderParts) []T) []answered[T] {
+	out := make([]answered[T], len(leaders))
+	var all sync.WaitGroup
+	for i, l := range leaders {
+		all.Go(func() { out[i] = answered[T]{parts: l.parts, results: ask(l)} })
+	}
+	all.Wait()
+	return out
 }
 
 // byLeader groups partitions by the address of their leader, sorted. Partitions without one are told to bad.

@@ -40,7 +40,7 @@ type produceCall struct {
 	done     func(ProduceResponse, error)
 }
 
-// DialProduce connects to the broker with that id.
+// DialProduce connects to the broker with that id. See DialFetch for brokers that limit the life of a session.
 func (c *Client) DialProduce(ctx context.Context, broker int32) (*ProduceConn, error) {
 	d, err := c.dialData(ctx, broker, keyProduce, versionProduce, "Produce")
 	if err != nil {

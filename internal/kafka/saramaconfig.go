@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/IBM/sarama"
+	"go.uber.org/zap"
 	"golang.org/x/net/proxy"
 )
 
@@ -18,6 +19,8 @@ type settings struct {
 	conf  *sarama.Config
 	tls   *tls.Config
 	inner proxy.Dialer // the user's own dialer, or nil
+	token func(ctx context.Context) (string, error)
+	log   *zap.Logger
 }
 
 // newSettings builds the sarama configuration: ours, then the user's changes, then again what the runtime relies on.
@@ -36,7 +39,10 @@ func newSettings(c Config) (*settings, error) {
 		c.Sarama(conf)
 	}
 	reassert(conf)
-	s := &settings{conf: conf}
+	s := &settings{conf: conf, log: c.Log.Named("kafka")}
+	if c.SASL.Mechanism == OAuthBearer {
+		s.token = c.SASL.Token
+	}
 	if conf.Net.TLS.Enable {
 		s.tls = conf.Net.TLS.Config
 		if s.tls == nil {
@@ -86,17 +92,6 @@ func (s SASL) apply(conf *sarama.Config) {
 		mechanism := s.Mechanism
 		conf.Net.SASL.SCRAMClientGeneratorFunc = func() sarama.SCRAMClient { return &scramClient{mechanism: mechanism} }
 	case OAuthBearer:
-		conf.Net.SASL.TokenProvider = tokenProvider(s.Token)
+		conf.Net.SASL.TokenProvider = &tokenProvider{dial: context.Background(), token: s.Token} // each connection gets its own
 	}
-}
-
-// tokenProvider adapts SASL.Token. The context has no end of its own: the dial timeout closes the connection that waits for the token.
-type tokenProvider func(ctx context.Context) (string, error)
-
-func (f tokenProvider) Token() (*sarama.AccessToken, error) {
-	t, err := f(context.Background())
-	if err != nil {
-		return nil, fmt.Errorf("SASL.Token: %w", err)
-	}
-	return &sarama.AccessToken{Token: t}, nil
 }

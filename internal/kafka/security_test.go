@@ -114,26 +114,25 @@ func TestAnUntrustedCertificateIsRefused(t *testing.T) {
 	require.True(t, errors.As(err, &unknown), "%v", err)
 }
 
-func TestATokenIsAskedForOnEachConnection(t *testing.T) {
-	asked := 0
-	s := SASL{Mechanism: OAuthBearer, Token: func(context.Context) (string, error) { asked++; return canary, nil }}
-	set, err := newSettings(Config{Brokers: []string{"h:1"}, SASL: s}.withDefaults())
-	require.NoError(t, err)
-	token, err := set.conf.Net.SASL.TokenProvider.Token()
-	require.NoError(t, err)
-	require.Equal(t, canary, token.Token)
-	require.Equal(t, 1, asked)
-
-	s.Token = func(context.Context) (string, error) { return "", errCut }
-	set, err = newSettings(Config{Brokers: []string{"h:1"}, SASL: s}.withDefaults())
-	require.NoError(t, err)
-	_, err = set.conf.Net.SASL.TokenProvider.Token()
-	require.ErrorIs(t, err, errCut)
+func TestATokenIsAskedForWithinTheDialAndLater(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	p := &tokenProvider{dial: ended, timeout: time.Minute, token: func(ctx context.Context) (string, error) { return canary, ctx.Err() }}
+	_, err := p.Token()
+	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorContains(t, err, "SASL.Token")
+	p.up.Store(true)
+	token, err := p.Token()
+	require.NoError(t, err, "the end of the dial is not the end of the connection")
+	require.Equal(t, canary, token.Token)
+}
 
+func TestOAuthBearer(t *testing.T) {
 	k := embedded(t, broker.Options{Users: []broker.User{{Mechanism: "PLAIN", Name: "u", Password: "p"}}})
-	_, err = open(t, Config{Brokers: k.addrs, SASL: s}).Metadata(within(t), nil)
+	sasl := SASL{Mechanism: OAuthBearer, Token: func(context.Context) (string, error) { return canary, nil }}
+	_, err := open(t, Config{Brokers: k.addrs, SASL: sasl}).Metadata(within(t), nil)
 	require.Error(t, err, "the embedded broker has no OAUTHBEARER")
+	require.NotContains(t, err.Error(), canary)
 }
 
 func TestTheHatchChangesSettingsButNotWhatTheRuntimeReliesOn(t *testing.T) {
