@@ -13,6 +13,7 @@ const (
 	OffsetOutOfRange          Code = 1
 	CorruptMessage            Code = 2
 	UnknownTopicOrPartition   Code = 3
+	InvalidFetchSize          Code = 4
 	LeaderNotAvailable        Code = 5
 	NotLeaderOrFollower       Code = 6
 	RequestTimedOut           Code = 7
@@ -28,8 +29,10 @@ const (
 	RecordListTooLarge        Code = 18
 	NotEnoughReplicas         Code = 19
 	NotEnoughReplicasAppended Code = 20
+	InvalidRequiredAcks       Code = 21
 	IllegalGeneration         Code = 22
 	InconsistentGroupProtocol Code = 23
+	InvalidGroupID            Code = 24
 	UnknownMemberID           Code = 25
 	InvalidSessionTimeout     Code = 26
 	RebalanceInProgress       Code = 27
@@ -37,11 +40,13 @@ const (
 	GroupAuthorizationFailed  Code = 30
 	ClusterAuthorization      Code = 31
 	InvalidTimestamp          Code = 32
+	UnsupportedVersion        Code = 35
 	TopicAlreadyExists        Code = 36
 	InvalidPartitions         Code = 37
 	InvalidReplicationFactor  Code = 38
 	InvalidConfig             Code = 40
 	NotController             Code = 41
+	InvalidRequest            Code = 42
 	PolicyViolation           Code = 44
 	OutOfOrderSequence        Code = 45
 	DuplicateSequence         Code = 46
@@ -54,12 +59,14 @@ const (
 	GroupIDNotFound           Code = 69
 	FencedLeaderEpoch         Code = 74
 	UnknownLeaderEpoch        Code = 75
+	UnsupportedCompression    Code = 76
 	OffsetNotAvailable        Code = 78
 	MemberIDRequired          Code = 79
 	GroupMaxSizeReached       Code = 81
 	FencedInstanceID          Code = 82
 	InvalidRecord             Code = 87
 	UnstableOffsetCommit      Code = 88
+	ThrottlingQuotaExceeded   Code = 89
 	ProducerFenced            Code = 90
 )
 
@@ -82,6 +89,9 @@ var names = map[Code]string{
 	UnknownLeaderEpoch: "UNKNOWN_LEADER_EPOCH", OffsetNotAvailable: "OFFSET_NOT_AVAILABLE", MemberIDRequired: "MEMBER_ID_REQUIRED",
 	GroupMaxSizeReached: "GROUP_MAX_SIZE_REACHED", FencedInstanceID: "FENCED_INSTANCE_ID", InvalidRecord: "INVALID_RECORD",
 	UnstableOffsetCommit: "UNSTABLE_OFFSET_COMMIT", ProducerFenced: "PRODUCER_FENCED",
+	InvalidFetchSize: "INVALID_FETCH_SIZE", InvalidRequiredAcks: "INVALID_REQUIRED_ACKS", InvalidGroupID: "INVALID_GROUP_ID",
+	UnsupportedVersion: "UNSUPPORTED_VERSION", InvalidRequest: "INVALID_REQUEST", UnsupportedCompression: "UNSUPPORTED_COMPRESSION_TYPE",
+	ThrottlingQuotaExceeded: "THROTTLING_QUOTA_EXCEEDED",
 }
 
 func (c Code) Error() string {
