@@ -12,7 +12,7 @@ import (
 // decoder reads the keys or values of one topic or store for one task.
 type decoder[T any] struct {
 	serde serde.Serde[T]
-	null  func(*T) bool
+	null  func(T) bool
 }
 
 // newDecoder makes the decoder of a task. Strings get a chunk of their own to be carved from.
@@ -27,30 +27,31 @@ func newDecoder[T any](s serde.Serde[T], topic string, isKey bool) decoder[T] {
 // decode returns the value of src, and whether it is one that means null, such as the JSON text "null" for a pointer.
 func (d *decoder[T]) decode(src []byte) (v T, null bool, err error) {
 	v, err = d.serde.Decode(src)
-	return v, isNull(d.null, &v), err
+	return v, isNull(d.null, v), err
 }
 
 // encoder writes the keys or values of one topic or store for one task.
 type encoder[T any] struct {
 	serde  serde.Serde[T]
 	nuller serde.Nuller[T]
-	null   func(*T) bool
+	null   func(T) bool
 	raw    bool // the raw bytes of an item can be used as they are
-	total  bool // and need not be checked by decoding them
+	sound  bool // and need not be checked by decoding them
 }
 
-// newEncoder makes an encoder for a topic. from is the serde that raw bytes of the stream are in, nil if there are none.
-func newEncoder[T any](s, from serde.Serde[T], topic string, isKey bool) encoder[T] {
-	e := encoder[T]{raw: reusable(s, from), total: isString(s) || isBytes(s), null: nullOf[T]()}
+// newEncoder makes an encoder for a topic. from is the serde that raw bytes of the stream are in, nil if there are none; stored says that
+// they come from a store.
+func newEncoder[T any](s, from serde.Serde[T], stored bool, topic string, isKey bool) encoder[T] {
+	e := encoder[T]{raw: reusable(s, from), sound: stored || isString(s) || isBytes(s), null: nullOf[T]()}
 	e.serde = serde.For(s, topic, isKey)
 	e.nuller, _ = e.serde.(serde.Nuller[T])
 	return e
 }
 
-// needs is bit unless the raw bytes will do. They are decoded all the same where bytes can be wrong, so that a record that cannot be read
+// needs is bit unless the raw bytes will do. They are decoded all the same where they may be wrong, so that a record that cannot be read
 // fails where it is read first, and not at somebody else's.
 func (e *encoder[T]) needs(bit need) need {
-	if e.raw && e.total {
+	if e.raw && e.sound {
 		return 0
 	}
 	return bit
@@ -63,7 +64,7 @@ func (e *encoder[T]) append(dst []byte, v *T, raw []byte, null bool) ([]byte, in
 		return dst, -1, nil
 	case e.raw && raw != nil:
 		return append(dst, raw...), len(raw), nil
-	case isNull(e.null, v), e.nuller != nil && e.nuller.Null(*v):
+	case isNull(e.null, *v), e.nuller != nil && e.nuller.Null(*v):
 		return dst, -1, nil
 	}
 	out, err := e.serde.Append(dst, *v)

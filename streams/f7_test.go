@@ -27,6 +27,7 @@ func runF7[T any](t *testing.T, s serde.Serde[T], of func(string) T) {
 			d.PipeRaw("in", r.key, r.value, streamstest.AtMillis(int64(i+1)))
 		}
 		require.Equal(t, []string{`"a":""@1`, `"":"x"@2`, `"a":null@3`, `"b":""@5`}, showRaw(streamstest.OutRaw(d, "out").ReadAll()))
+		require.Equal(t, []string{`"a":""@1`, `"":"x"@2`, `"a":null@3`, `"b":""@5`}, showRaw(streamstest.OutRaw(d, "test-t-changelog").ReadAll()))
 		require.EqualValues(t, 1, d.Dropped("null-key"))
 		require.EqualValues(t, 5, d.Committed("in", 0))
 		for range 2 {

@@ -14,17 +14,18 @@ type Grouped[K, V any] struct {
 // <application id>-<name>-repartition after [As] or else after the store of the aggregation. f is called for null keys and values too,
 // with the zero value.
 func (s Stream[K, V]) GroupBy[K2 any](f func(K, V) K2, opts ...RepartitionOption) Grouped[K2, V] {
-	return grouped(s.selectKey("groupby", f, options{}), opts)
+	prefix := "groupby"
+	if o := repartitionOptions(opts); o.name != "" {
+		prefix += "-" + o.name
+	}
+	return grouped(s.selectKey(prefix, f, options{}), opts)
 }
 
 // GroupByKey groups the records by their key. It makes a repartition topic only behind a step that replaced the key.
 func (s Stream[K, V]) GroupByKey(opts ...RepartitionOption) Grouped[K, V] { return grouped(s, opts) }
 
 func grouped[K, V any](s Stream[K, V], opts []RepartitionOption) Grouped[K, V] {
-	g := Grouped[K, V]{s: s, through: make(map[string]Stream[K, V])}
-	for _, opt := range opts {
-		opt.applyRepartition(&g.o)
-	}
+	g := Grouped[K, V]{s: s, o: repartitionOptions(opts), through: make(map[string]Stream[K, V])}
 	if g.o.name != "" {
 		s.b.name("name of a grouping", g.o.name)
 	}
@@ -105,7 +106,7 @@ func aggregate[K, V, A any](g Grouped[K, V], prefix, store string, opts []TableO
 		changelog := in.sub.changelog(def)
 		n := &aggregateNode[K, V, A]{
 			rows: newRows(in, next, def, keys, values, changelog),
-			keys: newEncoder(keys, s.fromKeys.serde(), changelog, true),
+			keys: newEncoder(keys, s.fromKeys.serde(), s.stored, changelog, true),
 			fold: f,
 		}
 		attach(in, s.step, n)

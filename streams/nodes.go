@@ -3,8 +3,8 @@ package streams
 // producer is the end of a node that makes new records: the item it pushes, and what turns nil into null.
 type producer[K, V any] struct {
 	out       *fan[K, V]
-	nullKey   func(*K) bool
-	nullValue func(*V) bool
+	nullKey   func(K) bool
+	nullValue func(V) bool
 	it        item[K, V]
 }
 
@@ -14,8 +14,8 @@ func newProducer[K, V any](in *instance, s *step) producer[K, V] {
 
 // push sends the item on, after key and value were set.
 func (p *producer[K, V]) push() {
-	p.it.nullKey = p.it.nullKey || isNull(p.nullKey, &p.it.key)
-	p.it.nullValue = p.it.nullValue || isNull(p.nullValue, &p.it.value)
+	p.it.nullKey = p.it.nullKey || isNull(p.nullKey, p.it.key)
+	p.it.nullValue = p.it.nullValue || isNull(p.nullValue, p.it.value)
 	p.out.push(&p.it)
 }
 

@@ -1,15 +1,24 @@
 package streams
 
+import "fmt"
+
 // Repartition sends the records through an internal topic, <application id>-<name>-repartition, so that records with equal keys are in one
 // partition and the steps behind it scale on their own. Null keys pass and go to any partition.
 func (s Stream[K, V]) Repartition(name string, opts ...RepartitionOption) Stream[K, V] {
-	var o options
+	o := repartitionOptions(opts)
+	s.b.name("name of a Repartition", name)
+	if o.name != "" {
+		s.b.faultf("repartition %q is named %q by As too: it has its name already", name, o.name)
+	}
+	o.name = ""
+	return s.through(name, o, false)
+}
+
+func repartitionOptions(opts []RepartitionOption) (o options) {
 	for _, opt := range opts {
 		opt.applyRepartition(&o)
 	}
-	s.b.name("name of a Repartition", name)
-	o.name = ""
-	return s.through(name, o, false)
+	return o
 }
 
 // through is the stream behind a repartition topic.
@@ -39,15 +48,9 @@ func (b *Builder) uniqueRepartition(r *repartition) {
 		other := s.topic.repartition
 		if s.kind == sinkStep && other != nil && other.name == r.name {
 			if other != r {
-				b.missing = append(b.missing, &nameTwice{r.name})
+				b.missing = append(b.missing, fmt.Errorf("repartition name %q is used twice: name the grouping with As, or group once and aggregate twice", r.name))
 			}
 			return
 		}
 	}
-}
-
-type nameTwice struct{ name string }
-
-func (n *nameTwice) Error() string {
-	return "repartition name \"" + n.name + "\" is used twice: name the grouping with As, or group once and aggregate twice"
 }

@@ -32,7 +32,7 @@ func newRows[K, V any](in *instance, s *step, def *storeDef, keys serde.Serde[K]
 		store:     in.env.Store(index),
 		keys:      storeDecoder(keys, changelog, true),
 		values:    storeDecoder(values, changelog, false),
-		encode:    newEncoder[V](values, nil, changelog, false),
+		encode:    newEncoder[V](values, nil, false, changelog, false),
 		out:       in.out[K, change[V]](s),
 		perUpdate: s.table.emission == EmitPerUpdate,
 		value:     make([]byte, 0, 64),

@@ -62,8 +62,8 @@ type writer[K, V any] struct {
 func newWriter[K, V any](in *instance, s *step, topic string, keys serde.Serde[K], values serde.Serde[V], from Stream[K, V]) *writer[K, V] {
 	return &writer[K, V]{
 		in: in, step: s,
-		keys:   newEncoder(keys, from.fromKeys.serde(), topic, true),
-		values: newEncoder(values, from.fromValues.serde(), topic, false),
+		keys:   newEncoder(keys, from.fromKeys.serde(), from.stored, topic, true),
+		values: newEncoder(values, from.fromValues.serde(), from.stored, topic, false),
 	}
 }
 

@@ -70,7 +70,7 @@ func (s *Store[K, V]) Open(init *Init) *StoreHandle[K, V] {
 	h.rows = init.in.env.Store(init.in.sub.storeIndex(&s.d))
 	h.ordered = s.d.ordered
 	h.sorted = serde.IsOrderPreserving(s.keys)
-	h.keys, h.keysBack = newEncoder(s.keys, nil, changelog, true), storeDecoder(s.keys, changelog, true)
-	h.values, h.valuesBack = newEncoder(s.values, nil, changelog, false), storeDecoder(s.values, changelog, false)
+	h.keys, h.keysBack = newEncoder(s.keys, nil, false, changelog, true), storeDecoder(s.keys, changelog, true)
+	h.values, h.valuesBack = newEncoder(s.values, nil, false, changelog, false), storeDecoder(s.values, changelog, false)
 	return h
 }

@@ -1,6 +1,10 @@
 package streams
 
-import "github.com/understudy-streams/understudy/streams/serde"
+import (
+	"strconv"
+
+	"github.com/understudy-streams/understudy/streams/serde"
+)
 
 // Stream is a stream of records: facts, each of which stands for itself. It is a description, copied freely; records flow when the
 // topology runs. The methods of a Stream add steps to its [Builder].
@@ -13,6 +17,8 @@ type Stream[K, V any] struct {
 	// fromKeys and fromValues are the serdes that raw bytes of an item are in.
 	fromKeys   origin[K]
 	fromValues origin[V]
+	// stored says that raw bytes come from a store: they were decoded when they were put there.
+	stored bool
 	// rekeyed says that records may lie in another partition than that of their key.
 	rekeyed bool
 }
@@ -124,7 +130,7 @@ func (s Stream[K, V]) FlatMapValues[W any](f func(V) []W, opts ...StepOption) St
 // keyKept is the stream behind a step that replaces values only.
 func (s Stream[K, V]) keyKept[W any](next *step, o options) Stream[K, W] {
 	out := derived[K, W](s.b, next, o, s.keys, nil)
-	out.fromKeys, out.rekeyed = s.fromKeys, s.rekeyed
+	out.fromKeys, out.stored, out.rekeyed = s.fromKeys, s.stored, s.rekeyed
 	return out
 }
 
@@ -138,7 +144,7 @@ func (s Stream[K, V]) selectKey[K2 any](prefix string, f func(K, V) K2, o option
 		return &selectKeyNode[K, V, K2]{in: in, step: next, to: newProducer[K2, V](in, next), f: f}
 	})
 	out := derived[K2, V](s.b, next, o, nil, s.values)
-	out.fromValues, out.rekeyed = s.fromValues, true
+	out.fromValues, out.stored, out.rekeyed = s.fromValues, s.stored, true
 	return out
 }
 
@@ -166,14 +172,16 @@ func (s Stream[K, V]) Split(branches ...func(K, V) bool) []Stream[K, V] {
 		s.b.faultf("step %q has no branches", split.name)
 	}
 	out := make([]Stream[K, V], 0, len(branches)+1)
-	for _, f := range append(branches, nil) {
-		branch := s.b.add(&step{kind: processorStep, parents: []*step{split}}, split.name+"-branch", "", f)
-		branch.build = func(*instance) {}
-		out = append(out, s.derive(branch))
+	branch := func(name string) *step {
+		next := s.b.add(&step{kind: processorStep, parents: []*step{split}}, split.name+"-"+name, "", nil)
+		next.build = func(*instance) {}
+		out = append(out, s.derive(next))
+		return next
 	}
 	for i, f := range branches {
-		s.b.function(out[i].step, f)
+		s.b.function(branch(strconv.Itoa(i)), f)
 	}
+	branch("rest")
 	split.build = func(in *instance) {
 		n := &splitNode[K, V]{in: in, step: split, branches: branches}
 		for _, o := range out {
@@ -188,7 +196,7 @@ func (s Stream[K, V]) Split(branches ...func(K, V) bool) []Stream[K, V] {
 func (s Stream[K, V]) Merge(others ...Stream[K, V]) Stream[K, V] {
 	all := append([]Stream[K, V]{s}, others...)
 	next := s.b.add(&step{kind: processorStep}, "merge", "", nil)
-	out := Stream[K, V]{b: s.b, step: next, keys: s.keys, values: s.values}
+	out := Stream[K, V]{b: s.b, step: next, keys: s.keys, values: s.values, stored: true}
 	var fromKeys []origin[K]
 	var fromValues []origin[V]
 	for _, in := range all {
@@ -198,7 +206,7 @@ func (s Stream[K, V]) Merge(others ...Stream[K, V]) Stream[K, V] {
 		}
 		next.parents = append(next.parents, in.step)
 		out.keys, out.values = common(out.keys, in.keys), common(out.values, in.values)
-		out.rekeyed = out.rekeyed || in.rekeyed
+		out.rekeyed, out.stored = out.rekeyed || in.rekeyed, out.stored && in.stored
 		fromKeys, fromValues = append(fromKeys, in.fromKeys), append(fromValues, in.fromValues)
 	}
 	out.fromKeys, out.fromValues = agreed(fromKeys), agreed(fromValues)

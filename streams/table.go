@@ -33,6 +33,8 @@ func (b *Builder) Table[K, V any](topic string, keys serde.Serde[K], values serd
 	store := o.name
 	if store == "" {
 		store = topic
+	} else {
+		b.name("store of a Table", store)
 	}
 	return source(b, topicRef{name: topic}, "", keys, values, o).toTable(store, o)
 }
@@ -41,6 +43,7 @@ func (b *Builder) Table[K, V any](topic string, keys serde.Serde[K], values serd
 // dropped and counted. Behind a step that replaced the key the records go through a repartition topic first.
 func (s Stream[K, V]) ToTable(store string, opts ...TableOption) Table[K, V] {
 	o := tableOptions(opts)
+	s.b.name("store of a Table", store)
 	if s.rekeyed {
 		s = s.through(store, options{keys: o.keys, values: o.values}, true)
 	}
@@ -49,7 +52,6 @@ func (s Stream[K, V]) ToTable(store string, opts ...TableOption) Table[K, V] {
 
 func (s Stream[K, V]) toTable(store string, o options) Table[K, V] {
 	b := s.b
-	b.name("store of a Table", store)
 	next := b.add(&step{kind: processorStep, parents: []*step{s.step}, keyed: true}, "table-"+store, "", nil)
 	keys, values := serdes(b, next, o, s.keys, s.values)
 	def := b.tableStore(next, store, o)
@@ -58,8 +60,8 @@ func (s Stream[K, V]) toTable(store string, o options) Table[K, V] {
 		changelog := in.sub.changelog(def)
 		n := &tableNode[K, V]{
 			rows:   newRows(in, next, def, keys, values, changelog),
-			keys:   newEncoder(keys, s.fromKeys.serde(), changelog, true),
-			values: newEncoder(values, s.fromValues.serde(), changelog, false),
+			keys:   newEncoder(keys, s.fromKeys.serde(), s.stored, changelog, true),
+			values: newEncoder(values, s.fromValues.serde(), s.stored, changelog, false),
 		}
 		attach(in, s.step, n)
 	}
@@ -89,12 +91,12 @@ func (t Table[K, V]) MapValues[W any](f func(V) W, opts ...StepOption) Table[K, 
 // ToStream is the stream of the table's changes: the new row, or a null value for a row that was deleted.
 func (t Table[K, V]) ToStream(opts ...StepOption) Stream[K, V] {
 	o := stepOptions(opts)
-	next := t.b.add(&step{kind: processorStep, parents: []*step{t.step}}, "tostream", o.name, nil)
+	next := t.b.add(&step{kind: processorStep, parents: []*step{t.step}}, "tostream-"+t.def.name, o.name, nil)
 	next.build = func(in *instance) {
 		attach[K, change[V]](in, t.step, &toStreamNode[K, V]{out: in.out[K, V](next)})
 	}
 	keys, values := serdes(t.b, next, o, t.keys, t.values)
-	return Stream[K, V]{b: t.b, step: next, keys: keys, values: values, fromKeys: t.fromKeys, fromValues: t.fromValues}
+	return Stream[K, V]{b: t.b, step: next, keys: keys, values: values, fromKeys: t.fromKeys, fromValues: t.fromValues, stored: true}
 }
 
 // then adds a step whose node is made by node and checks its function.

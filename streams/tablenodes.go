@@ -95,7 +95,7 @@ type tableMapNode[K, V, W any] struct {
 	step *step
 	out  *fan[K, change[W]]
 	f    func(V) W
-	null func(*W) bool
+	null func(W) bool
 	it   item[K, change[W]]
 }
 
@@ -115,11 +115,11 @@ func (n *tableMapNode[K, V, W]) push(it *item[K, change[V]]) {
 	n.in.at = n.step
 	if from.hasOld && (n.null != nil || n.out.need&needOld != 0) {
 		to.value.old = n.f(from.old)
-		to.value.hasOld = !isNull(n.null, &to.value.old)
+		to.value.hasOld = !isNull(n.null, to.value.old)
 	}
 	if from.hasNew {
 		to.value.new = n.f(from.new)
-		to.value.hasNew = !isNull(n.null, &to.value.new)
+		to.value.hasNew = !isNull(n.null, to.value.new)
 	}
 	if to.value.hasOld || to.value.hasNew {
 		n.out.push(to)

@@ -136,7 +136,7 @@ func (s Stream[K, V]) TrySelectKey[K2 any](name string, f func(context.Context, 
 		}
 	})
 	out := derived[K2, V](s.b, next, o, nil, s.values)
-	out.fromValues, out.rekeyed = s.fromValues, true
+	out.fromValues, out.stored, out.rekeyed = s.fromValues, s.stored, true
 	return out
 }
 
