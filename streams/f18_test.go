@@ -31,7 +31,7 @@ func TestF18BinaryKeys(t *testing.T) {
 
 // F18 b: text that is not UTF-8 keeps its bytes.
 func TestF18LegacyText(t *testing.T) {
-	d := streamstest.New(t, countWords(strings.Fields))
+	d := streamstest.New(t, wordsCounted(strings.Fields))
 	streamstest.In(d, "lines", serde.String, serde.String).Pipe("", "caf\xe9 caf\xe8 caf\xe9", streamstest.AtMillis(0))
 	require.Equal(t, []string{"\"caf\\xe9\":\"\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x02\"@0", "\"caf\\xe8\":\"\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x01\"@0"},
 		showRaw(streamstest.OutRaw(d, "counts").ReadAll()))
@@ -40,7 +40,7 @@ func TestF18LegacyText(t *testing.T) {
 // F18 c: line ends and a byte order mark are no part of a word.
 func TestF18LineEndsAndByteOrderMark(t *testing.T) {
 	words := func(line string) []string { return strings.Fields(strings.TrimPrefix(line, "\ufeff")) }
-	d := streamstest.New(t, countWords(words))
+	d := streamstest.New(t, wordsCounted(words))
 	in := streamstest.In(d, "lines", serde.String, serde.String)
 	in.Pipe("", "\ufeffone two\r", streamstest.AtMillis(0))
 	in.Pipe("", "two\r", streamstest.AtMillis(1))
@@ -48,7 +48,7 @@ func TestF18LineEndsAndByteOrderMark(t *testing.T) {
 		streamstest.Store(d, "word-counts", serde.String, serde.Int64).All())
 }
 
-func countWords(words func(string) []string, opts ...streams.BuilderOption) *streams.Builder {
+func wordsCounted(words func(string) []string, opts ...streams.BuilderOption) *streams.Builder {
 	b := streams.NewBuilder(opts...)
 	b.Stream("lines", serde.String, serde.String).
 		FlatMapValues(words).
