@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/understudy-streams/understudy/streams"
 	"github.com/understudy-streams/understudy/streams/serde"
 )
@@ -47,6 +49,10 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
+	logger, err := zap.NewDevelopment(zap.IncreaseLevel(zap.WarnLevel))
+	if err != nil {
+		return err
+	}
 	runtime.GOMAXPROCS(*threads)
 	application, err := streams.New(builder, streams.Config{
 		ApplicationID:  *app,
@@ -54,6 +60,7 @@ func run(args []string) error {
 		StateDir:       *state,
 		CommitInterval: time.Duration(*commit) * time.Millisecond,
 		Memory:         4 * *cache,
+		Log:            logger,
 	})
 	if err != nil {
 		return err
