@@ -43,7 +43,7 @@ func ban(importPath string) string {
 	return ""
 }
 
-// checkCores holds every pure file to the rules of a core.
+// checkCores holds every core to the rules of a core.
 func (t *Tree) checkCores(sources []source) []Finding {
 	packages := map[string]*Package{}
 	for _, p := range t.Packages {
@@ -52,7 +52,7 @@ func (t *Tree) checkCores(sources []source) []Finding {
 	var found []Finding
 	for _, s := range sources {
 		p, known := locate(t.places, s.pkg)
-		if !known || !p.pure(s.name) {
+		if !known || !p.core {
 			continue
 		}
 		found = append(found, t.checkImports(s, packages)...)
@@ -81,7 +81,7 @@ func (t *Tree) checkImports(s source, packages map[string]*Package) []Finding {
 }
 
 // reach returns the banned packages that can be got to from the start, each with a shortest chain of imports. It does not look beneath the
-// standard library, nor into other cores: they are checked by themselves, and what their shell files import is not what their machines do.
+// standard library, nor into other cores, which are checked by themselves.
 func (t *Tree) reach(packages map[string]*Package, start string) map[string][]string {
 	found := map[string][]string{}
 	seen := map[string]bool{start: true}

@@ -25,7 +25,6 @@ func within(importPath, module string) bool {
 func (t *Tree) checkLayers(sources []source) []Finding {
 	var found []Finding
 	used := make([]bool, len(t.places))
-	shells := map[string]bool{}
 	for _, s := range sources {
 		i := slices.IndexFunc(t.places, func(p place) bool { return p.matches(s.pkg) })
 		if i < 0 {
@@ -33,7 +32,6 @@ func (t *Tree) checkLayers(sources []source) []Finding {
 			continue
 		}
 		used[i] = true
-		shells[s.name] = true
 	}
 	for i, p := range t.places {
 		switch {
@@ -41,11 +39,6 @@ func (t *Tree) checkLayers(sources []source) []Finding {
 			found = append(found, Finding{p.pattern, "layers", "no package is called so any more", whyLayers})
 		case used[i] && p.pending:
 			found = append(found, Finding{p.pattern, "layers", "exists now: take `pending` off its line", whyLayers})
-		}
-		for _, shell := range p.shells {
-			if used[i] && !shells[p.pattern+"/"+shell] {
-				found = append(found, Finding{p.pattern + "/" + shell, "layers", "this shell file is gone, and its exemption with it", whyLayers})
-			}
 		}
 	}
 	return found

@@ -1,7 +1,6 @@
 package lint
 
 import (
-	"path"
 	"slices"
 	"strings"
 )
@@ -28,9 +27,8 @@ func (l layer) String() string {
 type place struct {
 	pattern string // relative to Module; "/..." at the end takes in what is below
 	layer   layer
-	core    bool     // pure: see core.go
-	shells  []string // files of a core's folder that are not pure
-	pending bool     // not written yet
+	core    bool // pure: see core.go
+	pending bool // not written yet
 }
 
 // layers is the whole tree. The first pattern that matches counts.
@@ -44,7 +42,8 @@ var layers = []place{
 
 	{pattern: "internal/kcode", layer: internal, core: true},
 	{pattern: "internal/engine", layer: internal, core: true},
-	{pattern: "internal/group", layer: internal, core: true, shells: []string{"carrier.go", "transport.go", "kafka.go"}},
+	{pattern: "internal/group", layer: internal, core: true},
+	{pattern: "internal/group/carrier", layer: internal},
 	{pattern: "internal/modelbroker", layer: internal, core: true},
 	{pattern: "internal/sim", layer: internal, core: true, pending: true},
 	{pattern: "internal/kafka", layer: internal},
@@ -79,9 +78,6 @@ func locate(places []place, name string) (place, bool) {
 	}
 	return places[i], true
 }
-
-// pure says whether the file of the core is held to the rules of a core.
-func (p place) pure(file string) bool { return p.core && !slices.Contains(p.shells, path.Base(file)) }
 
 // relative returns the package's name within the module, and false for a package of somebody else.
 func relative(importPath string) (string, bool) {

@@ -1,3 +1,0 @@
-package group
-
-import _ "sync" // a shell file

@@ -1,0 +1,3 @@
+package carrier
+
+import _ "sync" // no core
