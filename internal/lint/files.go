@@ -2,9 +2,7 @@ package lint
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -37,9 +35,6 @@ func (t *Tree) checkFiles() ([]Finding, error) {
 			continue
 		}
 		text, err := os.ReadFile(filepath.Join(t.Dir, name))
-		if errors.Is(err, fs.ErrNotExist) { // tracked, and deleted by hand just now
-			continue
-		}
 		if err != nil {
 			return nil, err
 		}

@@ -9,6 +9,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io"
+	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
@@ -42,7 +43,9 @@ func listFiles(dir string) ([]string, error) {
 	}
 	var files []string
 	for name := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
-		files = append(files, name)
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil { // or tracked, and deleted by hand just now
+			files = append(files, name)
+		}
 	}
 	return files, nil
 }
