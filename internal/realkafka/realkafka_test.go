@@ -3,6 +3,9 @@ package realkafka
 import (
 	"net"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -107,4 +110,29 @@ func TestBrokenSettingIsReported(t *testing.T) {
 	}
 	_, err := start(t.TempDir(), 1, []string{"num.partitions=none"})
 	require.ErrorContains(t, err, "num.partitions")
+}
+
+func TestBrokersDieWithTheTestProcess(t *testing.T) {
+	if err := available(); err != nil {
+		t.Skip(err)
+	}
+	if testing.Short() {
+		t.Skip("starts a broker")
+	}
+	parent := exec.Command("sleep", "300")
+	require.NoError(t, parent.Start())
+	dir := t.TempDir()
+	script, err := unpack(dir)
+	require.NoError(t, err)
+	port, err := freePorts(2)
+	require.NoError(t, err)
+	c := &Cluster{script: script, nodes: 1, dir: filepath.Join(dir, "c")}
+	_, err = c.run([]string{"KAFKA_PARENT=" + strconv.Itoa(parent.Process.Pid)}, "start", c.dir, "1", strconv.Itoa(port))
+	require.NoError(t, err)
+	pid, err := c.pid(1)
+	require.NoError(t, err)
+	require.True(t, alive(pid))
+	require.NoError(t, parent.Process.Kill())
+	_ = parent.Wait() // says that it was killed
+	require.Eventually(t, func() bool { return !alive(pid) }, 20*time.Second, 50*time.Millisecond)
 }

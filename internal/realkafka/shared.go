@@ -30,7 +30,7 @@ func Shared(t testing.TB) *Cluster {
 func StopShared() error {
 	var err error
 	if shared.cluster != nil {
-		err = shared.cluster.Stop()
+		err = shared.cluster.discard()
 	}
 	if shared.dir != "" {
 		err = errors.Join(err, os.RemoveAll(shared.dir))
