@@ -14,6 +14,9 @@ func (v *view) settleForms() {
 	}
 	for i, sub := range v.subs {
 		v.formsOf(sub, want[i])
+		if want[i] != nil && sub.known {
+			v.forms = append(v.forms, Hash{Subtopology: sub.ID, Sum: want[i].hashes[sub.ID]})
+		}
 	}
 }
 

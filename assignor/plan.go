@@ -11,6 +11,8 @@ type Plan struct {
 	Unassigned []task.ID
 	// Moves are all changes of owner, begun or done by this plan, each with its reason.
 	Moves []Move
+	// Forms are the forms of the subtopologies that the plan is made for: who has another must not run a task that it did not run before.
+	Forms []Hash
 	// Degraded says why the plan moves nothing, if the planned one had failed its own check; empty otherwise.
 	Degraded string
 }

@@ -8,7 +8,7 @@ import (
 
 // render turns what was decided into the plan. Tasks are visited in order, so every list comes out sorted.
 func (v *view) render() Plan {
-	p := Plan{Frozen: v.frozen, Members: make([]MemberPlan, len(v.members))}
+	p := Plan{Frozen: v.frozen, Forms: v.forms, Members: make([]MemberPlan, len(v.members))}
 	for i, m := range v.members {
 		p.Members[i] = MemberPlan{ID: m.ID, Code: m.code}
 		if m.again {

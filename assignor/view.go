@@ -18,6 +18,7 @@ type view struct {
 	byID    map[task.ID]*taskView
 	frozen  []task.ID
 	moves   []Move
+	forms   []Hash
 	// hidden: there is a member whose claims are not known.
 	hidden bool
 }

@@ -3,6 +3,7 @@ package group
 import (
 	"time"
 
+	"github.com/understudy-streams/understudy/assignor"
 	"github.com/understudy-streams/understudy/task"
 )
 
@@ -84,6 +85,8 @@ type Assigned struct {
 	Marked     []task.ID
 	// Counts are the numbers of partitions that the plan was made with. Where one is larger than the member's own, the member's is old.
 	Counts []Count
+	// Moves are the changes of owner in the plan, with their reasons; only the leader knows them.
+	Moves  []assignor.Move
 	Reason string
 }
 

@@ -71,4 +71,3 @@ func (s State) String() string {
 
 // Count is how many tasks a subtopology has in the plan that was applied.
 type Count = assignor.Count
-

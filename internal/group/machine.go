@@ -1,25 +1,207 @@
 package group
 
-import "time"
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/understudy-streams/understudy/task"
+)
 
 // Machine is one member of the group, as a state machine.
+//
+//	Stopped -> Discovering -> Joining -> Syncing -> Joined
+//	               ^  |           ^         |          |
+//	               |  +-----------+---------+          |
+//	               +--------------+--------------------+
+//
+// Joining covers the time in which tasks are released (between Prepare and Prepared) and that in which JoinGroup is parked. A member that was
+// Joined goes back to it straight from Discovering: a coordinator that moved knows it still.
+//
+// What keeps a task from running twice: a member declares with each JoinGroup what it runs (its claims), runs nothing else until it has
+// applied an assignment of a newer generation, and stops everything when its lease is over, whether it hears from the coordinator or not.
 type Machine struct {
-	cfg   Config
-	state State
-	acts  []Action
+	cfg  Config
+	rng  *rand.Rand
+	topo index
+	now  time.Time
+	acts []Action
+
+	phase    phase
+	addr     string // the coordinator's; empty if not known
+	memberID string
+	mustJoin bool // a JoinGroup is due or under way
+	failures int  // in a row, of requests that lead to an assignment
+
+	// Numbers of the requests that are out, 0 for none; an answer with another number is old.
+	requests                          uint64
+	finding, joining, syncing, parted uint64
+	beat                              heartbeat
+
+	applied  applied
+	prepared *Prepared // what is declared with the next JoinGroup; nil: Prepare comes first
+	declared Prepared  // what was declared with the last one
+	prepares uint64
+	joinSeq  uint64
+	round    int32 // the generation that was joined and not yet applied
+	reason   string
+	pending  string // why another round is wanted after this one
+	moves    []Moved
+	shrink   int // how often a plan was too large in a row
+
+	lease lease
+
+	beatAt, retryAt, followAt, leaveBy time.Time // zero: not due
+	wake                               time.Time
+	fault                              error // to be told when the member has left
 }
 
-// New returns a stopped machine.
-func New(cfg Config) *Machine { return &Machine{cfg: cfg.withDefaults()} }
+// applied is the assignment that the member has.
+type applied struct {
+	generation int32
+	active     []task.ID
+	marked     []task.ID
+	promised   []task.ID
+	members    int
+}
 
-// Step takes an event and returns what is to be done about it. The slice is reused by the next Step.
-func (m *Machine) Step(now time.Time, ev Event) []Action { return m.acts[:0] }
+type phase uint8
+
+const (
+	stopped phase = iota
+	discovering
+	preparing
+	joining
+	syncing
+	joined
+	leaving
+)
+
+// New returns a stopped machine.
+func New(cfg Config) *Machine {
+	return &Machine{cfg: cfg.withDefaults(), rng: rand.New(rand.NewPCG(cfg.Seed, 0x67726f7570)), applied: applied{generation: -1}}
+}
 
 // State says where the member is.
-func (m *Machine) State() State { return m.state }
+func (m *Machine) State() State {
+	switch m.phase {
+	case discovering:
+		return Discovering
+	case preparing, joining:
+		return Joining
+	case syncing:
+		return Syncing
+	case joined:
+		return Joined
+	}
+	return Stopped
+}
 
 // Membership is what a commit must carry: the member id and the generation of the last assignment that was applied, and the
-// coordinator's address.
+// coordinator's address. The id is empty and the generation -1 where there is no membership.
 func (m *Machine) Membership() (memberID string, generation int32, coordinator string) {
-	return "", -1, ""
+	return m.memberID, m.applied.generation, m.addr
+}
+
+// Step takes an event and returns what is to be done about it. The slice is reused by the next Step.
+func (m *Machine) Step(now time.Time, ev Event) []Action {
+	m.now, m.acts = now, m.acts[:0]
+	if m.lease.over(now) {
+		m.expire()
+	}
+	switch ev := ev.(type) {
+	case Start:
+		m.start(ev)
+	case TopologyChanged:
+		m.topo = indexOf(ev.Topology)
+		m.askRound("the topology's partitions have changed")
+	case Rejoin:
+		m.askRound(ev.Reason)
+	case Stop:
+		m.leave(nil)
+	case Prepared:
+		m.onPrepared(ev)
+	case CoordinatorFound:
+		m.onCoordinator(ev)
+	case JoinDone:
+		m.onJoin(ev)
+	case SyncDone:
+		m.onSync(ev)
+	case HeartbeatDone:
+		m.onHeartbeat(ev)
+	case LeaveDone:
+		m.onLeft(ev)
+	case Tick:
+		m.wake = time.Time{}
+	}
+	m.runTimers()
+	m.setWake()
+	return m.acts
+}
+
+func (m *Machine) do(a Action) { m.acts = append(m.acts, a) }
+
+func (m *Machine) number() uint64 {
+	m.requests++
+	return m.requests
+}
+
+func (m *Machine) start(ev Start) {
+	if m.phase != stopped {
+		return
+	}
+	m.topo = indexOf(ev.Topology)
+	m.memberID, m.addr = "", ""
+	m.applied, m.lease = applied{generation: -1}, m.lease.fresh(m.cfg)
+	m.prepared, m.pending, m.fault, m.failures, m.shrink = nil, "", nil, 0, 0
+	m.mustJoin, m.reason = true, "the member has started"
+	m.find()
+}
+
+// askRound begins a round, now or as soon as the one under way is over. A round that has not yet been prepared does for it as well.
+func (m *Machine) askRound(reason string) {
+	switch m.phase {
+	case stopped, leaving:
+	case joined:
+		m.prepare(reason)
+	default:
+		switch {
+		case !m.mustJoin:
+			m.mustJoin, m.reason = true, reason
+		case m.prepared != nil || m.phase == joining || m.phase == syncing:
+			m.pending = reason
+		}
+	}
+}
+
+// runTimers does what is due.
+func (m *Machine) runTimers() {
+	if m.phase == leaving && due(m.leaveBy, m.now) {
+		m.goodbye()
+	}
+	if due(m.retryAt, m.now) {
+		m.retryAt = time.Time{}
+		m.retry()
+	}
+	if m.phase == joined && due(m.followAt, m.now) {
+		m.prepare(m.pending)
+	}
+	if due(m.beatAt, m.now) && m.beat.req == 0 {
+		m.sendHeartbeat()
+	}
+}
+
+func due(at, now time.Time) bool { return !at.IsZero() && !now.Before(at) }
+
+// setWake asks to be woken when the next thing is due.
+func (m *Machine) setWake() {
+	next := time.Time{}
+	for _, at := range []time.Time{m.retryAt, m.followAt, m.leaveBy, m.beatDue(), m.lease.end()} {
+		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	if m.phase != stopped && !next.IsZero() && !next.Equal(m.wake) {
+		m.wake = next
+		m.do(Wake{At: next})
+	}
 }

@@ -1,0 +1,141 @@
+package group
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/understudy-streams/understudy/assignor"
+	"github.com/understudy-streams/understudy/internal/kcode"
+	"github.com/understudy-streams/understudy/task"
+)
+
+// Moved is a change of owner in a plan.
+type Moved = assignor.Move
+
+// followUpDelay is how long a member waits before it begins the round that it was told to: the answers of the present one are on their way
+// to the others, and who misses his has to be waited for.
+const followUpDelay = 50 * time.Millisecond
+
+// sync asks for the assignment; the leader brings it. A plan belongs to the JoinGroup answer that it was made from and is never sent twice.
+func (m *Machine) sync(ev JoinDone) {
+	m.phase, m.moves = syncing, nil
+	m.syncing = m.number()
+	s := SendSync{Req: m.syncing, Addr: m.addr, Group: m.cfg.Group, MemberID: m.memberID, Generation: m.round, Protocol: Protocol}
+	if ev.Leader {
+		s.Assignments, m.moves = m.lead(ev.Members)
+	}
+	m.do(s)
+	if m.beatAt.IsZero() {
+		m.beatAt = m.now.Add(m.cfg.Heartbeat)
+	}
+}
+
+func (m *Machine) onSync(ev SyncDone) {
+	if ev.Req != m.syncing || m.phase != syncing {
+		return
+	}
+	m.syncing = 0
+	switch {
+	case ev.Err != nil:
+		m.rediscover()
+	case ev.Code == kcode.None:
+		m.apply(ev)
+	case ev.Code == kcode.RebalanceInProgress || ev.Code == kcode.IllegalGeneration:
+		m.rejoin()
+	case ev.Code == kcode.Unknown: // the plan and the members' metadata do not fit into one record
+		m.shrink++
+		m.phase = joining
+		m.backOff()
+	default:
+		m.joinRefused(ev.Code)
+	}
+}
+
+// rejoin declares the same again: at once, and from the second time in a row on after a pause.
+func (m *Machine) rejoin() {
+	m.phase = joining
+	m.backOff()
+	if m.failures == 1 {
+		m.retryAt = m.now
+	}
+}
+
+// apply takes up an assignment.
+func (m *Machine) apply(ev SyncDone) {
+	std, err := assignor.DecodeAssignment(ev.Assignment)
+	if err != nil {
+		m.rejoin()
+		return
+	}
+	plan, err := assignor.DecodePlanData(std.UserData)
+	if err != nil { // a leader of another version, or one that left this member out: keep what it lets keep
+		plan = assignor.PlanData{}
+	}
+	if plan.Code == assignor.TopologyConflict {
+		m.die(fmt.Errorf("%w (version %d)", ErrTopologyConflict, m.cfg.TopologyVersion))
+		return
+	}
+	m.lease.grant(ev.Sent)
+	m.phase, m.mustJoin, m.failures, m.shrink = joined, false, 0, 0
+	m.prepared, m.retryAt = nil, time.Time{}
+	m.applied = applied{generation: m.round, active: m.granted(std, plan), members: plan.Members}
+	for _, k := range plan.Marks {
+		if slices.Contains(m.applied.active, k.Task) {
+			m.applied.marked = append(m.applied.marked, k.Task)
+		}
+	}
+	for _, in := range plan.Learners {
+		if in.Instant && m.runs(plan, in.Task) {
+			m.applied.promised = append(m.applied.promised, in.Task)
+		}
+	}
+	m.beatAt = m.now.Add(m.cfg.Heartbeat) // all members' heartbeats are in step from here: they see the next round at the same time
+	m.do(Assigned{
+		Generation: m.round, MemberID: m.memberID, Tasks: m.applied.active, Marked: m.applied.marked, Counts: plan.Counts, Moves: m.moves,
+		Reason: m.reason,
+	})
+	m.followUp(plan.FollowUp)
+}
+
+// granted are the tasks to run. Those of a subtopology that has another form here count only if they were declared: they stay where they are.
+func (m *Machine) granted(std assignor.Assignment, plan assignor.PlanData) []task.ID {
+	var out []task.ID
+	for _, id := range plan.Active {
+		if m.runs(plan, id) {
+			out = append(out, id)
+		}
+	}
+	for _, id := range slices.Concat(m.declared.Claims, m.declared.Released) {
+		mine := slices.Contains(plan.Active, id) && len(std.Partitions) == 0
+		for _, tp := range m.topo.ofTask(id) {
+			mine = mine || slices.Contains(std.Partitions, tp)
+		}
+		if mine {
+			out = append(out, id)
+		}
+	}
+	slices.SortFunc(out, task.ID.Compare)
+	return slices.Compact(out)
+}
+
+// runs says whether the plan's form of the task's subtopology is the one that this member has.
+func (m *Machine) runs(plan assignor.PlanData, id task.ID) bool {
+	sub, ok := m.topo.byID[id.Subtopology]
+	return ok && slices.Contains(plan.Hashes, assignor.Hash{Subtopology: id.Subtopology, Sum: sub.Hash})
+}
+
+func (m *Machine) followUp(f assignor.FollowUp) {
+	switch {
+	case m.pending != "":
+		m.followAt = m.now.Add(followUpDelay)
+	case f.Kind == assignor.Now:
+		m.pending, m.followAt = "the plan goes on", m.now.Add(followUpDelay)
+	case f.Kind == assignor.At:
+		m.pending, m.followAt = "the plan goes on", m.now.Add(time.Duration(f.AtMs)*time.Millisecond)
+	}
+}
+
+// ErrTopologyConflict stops a member whose topology differs from the group's under the same version.
+var ErrTopologyConflict = errors.New("group: other members run another topology under the same TopologyVersion; raise it with every change of the topology")
