@@ -79,7 +79,7 @@ func (g *groups) knowsNone(r *kmsg.OffsetFetchRequest) bool {
 
 // nothingCommitted answers offset -1 for all that was asked.
 func nothingCommitted(r *kmsg.OffsetFetchRequest) kmsg.Response {
-	res := r.ResponseKind().(*kmsg.OffsetFetchResponse) //nolint:errcheck,forcetypeassert // the kind belongs to the request
+	res := r.ResponseKind().(*kmsg.OffsetFetchResponse) // the kind belongs to the request
 	for _, t := range r.Topics {
 		rt := kmsg.NewOffsetFetchResponseTopic()
 		rt.Topic = t.Topic

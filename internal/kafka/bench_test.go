@@ -3,8 +3,10 @@ package kafka
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/understudy-streams/understudy/task"
 )
@@ -114,4 +116,71 @@ func TestARecordCostsNoAllocation(t *testing.T) {
 			require.LessOrEqual(t, testing.AllocsPerRun(20, encode), 1.0, "of a batch of %d records", n)
 		})
 	}
+}
+
+// The numbers of these two are of client and broker together, which share the process.
+func BenchmarkFetchFromABroker(b *testing.B) {
+	cluster := kfake.MustCluster(kfake.NumBrokers(1), kfake.SeedTopics(4, "t"), kfake.SyntheticFetch(kfake.SyntheticBatch{Records: 2000}))
+	defer cluster.Close()
+	c, err := Open(Config{Brokers: cluster.ListenAddrs()})
+	require.NoError(b, err)
+	defer c.Close()
+	m, err := c.Metadata(b.Context(), []string{"t"})
+	require.NoError(b, err)
+	f, err := c.DialFetch(b.Context(), m.Topics["t"].Partitions[0].Leader)
+	require.NoError(b, err)
+	defer f.Close()
+	req := FetchRequest{MaxWait: time.Second, MinBytes: 1, MaxBytes: 4 << 20}
+	for p := range int32(4) {
+		req.Parts = append(req.Parts, FetchPart{TopicPartition: task.TopicPartition{Topic: "t", Partition: p}, LeaderEpoch: -1, MaxBytes: 256 << 10})
+	}
+	records := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		res, err := f.Fetch(req)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, p := range res.Parts {
+			records += len(p.Batch.Records)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(records), "ns/record")
+}
+
+func BenchmarkProduceToABroker(b *testing.B) {
+	cluster := kfake.MustCluster(kfake.NumBrokers(1), kfake.SeedTopics(4, "t"), kfake.BlackholeProduce())
+	defer cluster.Close()
+	c, err := Open(Config{Brokers: cluster.ListenAddrs()})
+	require.NoError(b, err)
+	defer c.Close()
+	m, err := c.Metadata(b.Context(), []string{"t"})
+	require.NoError(b, err)
+	p, err := c.DialProduce(b.Context(), m.Topics["t"].Partitions[0].Leader)
+	require.NoError(b, err)
+	const n = 1000
+	records := typical(n)
+	req := ProduceRequest{Acks: -1, Timeout: time.Second}
+	for i := range int32(4) {
+		req.Batches = append(req.Batches, plainBatch(task.TopicPartition{Topic: "t", Partition: i}, records...))
+	}
+	window := make(chan struct{}, 5)
+	done := func(_ ProduceResponse, err error) {
+		if err != nil {
+			b.Error(err)
+		}
+		<-window
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		window <- struct{}{}
+		if err := p.Produce(req, done); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for range cap(window) {
+		window <- struct{}{}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/(4*n), "ns/record")
+	p.Close()
 }

@@ -18,7 +18,7 @@ type Client struct {
 	spread   int           // where among the brokers this client begins, so that not all begin with the same
 	settings *settings     // by reference, and no Config here: what prints a Client prints no password
 
-	life context.Context //nolint:containedctx // ends with Close, and with it every call in progress
+	life context.Context // ends with Close, and with it every call in progress
 	end  context.CancelCauseFunc
 
 	mu    sync.Mutex
@@ -76,6 +76,9 @@ func (c *Client) call(ctx context.Context, addr, request string, f func(*conn) e
 	ctx, cancel := c.within(ctx)
 	defer cancel(nil)
 	s := c.sharedTo(addr)
+	if s == nil {
+		return &TransportError{Broker: addr, Request: request, Err: ErrClosed}
+	}
 	select {
 	case s.token <- struct{}{}:
 	case <-ctx.Done():
@@ -108,13 +111,20 @@ func (c *Client) call(ctx context.Context, addr, request string, f func(*conn) e
 // within is ctx that ends with the client too.
 func (c *Client) within(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
+	if c.life.Err() != nil {
+		cancel(ErrClosed)
+	}
 	stop := context.AfterFunc(c.life, func() { cancel(ErrClosed) })
 	return ctx, func(cause error) { stop(); cancel(cause) }
 }
 
+// sharedTo is the shared connection to addr, nil once the client is closed: nobody would close it any more.
 func (c *Client) sharedTo(addr string) *shared {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.life.Err() != nil {
+		return nil
+	}
 	s := c.ctrl[addr]
 	if s == nil {
 		s = &shared{token: make(chan struct{}, 1)}

@@ -79,7 +79,7 @@ func (c *conn) fail(request string, err error) error {
 
 // keepDialer dials one connection for sarama, with the TLS handshake, and keeps it.
 type keepDialer struct {
-	ctx      context.Context //nolint:containedctx // sarama's dialer takes none; it lives as long as the dial
+	ctx      context.Context // sarama's dialer takes none; it lives as long as the dial
 	settings *settings
 
 	mu     sync.Mutex

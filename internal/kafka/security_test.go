@@ -10,8 +10,11 @@ import (
 	"crypto/x509/pkix"
 	"errors"
 	"fmt"
+	"log"
 	"math/big"
 	"net"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -87,6 +90,7 @@ func TestAWrongPasswordIsSaidAndNotShown(t *testing.T) {
 		t.Run(string(m), func(t *testing.T) {
 			k := embedded(t, broker.Options{Users: []broker.User{{Mechanism: string(m), Name: "user", Password: "right"}}})
 			core, logs := observer.New(zap.DebugLevel)
+			spoken := listenToSarama(t)
 			cfg := Config{Brokers: k.addrs, SASL: SASL{Mechanism: m, User: "user", Password: canary}, Log: zap.New(core)}
 			c := open(t, cfg)
 			_, err := c.Metadata(within(t), nil)
@@ -96,7 +100,9 @@ func TestAWrongPasswordIsSaidAndNotShown(t *testing.T) {
 			for _, e := range logs.All() {
 				everything += fmt.Sprint(e.Message, e.ContextMap())
 			}
+			everything += spoken()
 			require.NotContains(t, everything, canary)
+			require.Contains(t, everything, "SASL", "or the test looks in the wrong place")
 			require.NotContains(t, fmt.Sprintf("%v %+v %#v", cfg, cfg, cfg), canary)
 			require.NotContains(t, fmt.Sprintf("%v %+v %#v", cfg.SASL, cfg.SASL, &cfg.SASL), canary)
 			require.NotContains(t, fmt.Sprintf("%v %+v %#v", c, c, c), canary)
@@ -104,6 +110,30 @@ func TestAWrongPasswordIsSaidAndNotShown(t *testing.T) {
 		})
 	}
 }
+
+// listenToSarama records what sarama would print if the program had switched its loggers on.
+func listenToSarama(t *testing.T) (spoken func() string) {
+	t.Helper()
+	var mu sync.Mutex
+	var b strings.Builder
+	l := log.New(writerFunc(func(p []byte) (int, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return b.Write(p)
+	}), "", 0)
+	old, oldDebug := sarama.Logger, sarama.DebugLogger
+	sarama.Logger, sarama.DebugLogger = l, l
+	t.Cleanup(func() { sarama.Logger, sarama.DebugLogger = old, oldDebug })
+	return func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		return b.String()
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 func TestAnUntrustedCertificateIsRefused(t *testing.T) {
 	server, _ := certificate(t)

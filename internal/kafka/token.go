@@ -12,7 +12,7 @@ import (
 // tokenProvider adapts SASL.Token for one connection. While the connection is set up, the dial bounds it; afterwards sarama asks again where
 // the broker limits the life of a session, and then the timeout does.
 type tokenProvider struct {
-	dial    context.Context //nolint:containedctx // sarama's interface takes none
+	dial    context.Context // sarama's interface takes none
 	up      atomic.Bool     // the dial is over
 	timeout time.Duration
 	token   func(ctx context.Context) (string, error)

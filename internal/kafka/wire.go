@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 )
 
 // errMalformed is in the chain when an answer does not follow the protocol.
@@ -154,6 +153,3 @@ func unexpectedEnd(err error) error {
 	}
 	return err
 }
-
-// fitsString says whether s can be a string of the protocol.
-func fitsString(s string) bool { return len(s) <= math.MaxInt16 }

@@ -52,7 +52,7 @@ func unpack(dir string) (script string, err error) {
 		if err != nil {
 			return "", err
 		}
-		if err := os.WriteFile(filepath.Join(dir, name), b, 0o755); err != nil { //nolint:gosec // a script must be executable
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o755); err != nil { // a script must be executable
 			return "", fmt.Errorf("realkafka: %w", err)
 		}
 	}
@@ -62,7 +62,7 @@ func unpack(dir string) (script string, err error) {
 // freePorts finds n ports in a row, below those that the system gives to outgoing connections.
 func freePorts(n int) (int, error) {
 	for range 200 {
-		first := 20000 + rand.IntN(12000) //nolint:gosec // not a secret
+		first := 20000 + rand.IntN(12000) // not a secret
 		if allFree(first, n) {
 			return first, nil
 		}
