@@ -168,10 +168,10 @@ func (e *Engine) handle(ev Event) {
 
 // settle does what follows from whatever happened, once per Step.
 func (e *Engine) settle() {
+	e.settlePrepare() // may bring an assignment, which opens tasks
 	e.flushOpens()
 	e.flushRoutes()
 	e.flushCommits()
-	e.settlePrepare()
 	e.settleState()
 }
 
