@@ -46,7 +46,7 @@ func (n *aggregateNode[K, V, A]) push(it *item[K, V]) {
 		}
 		n.rows.remember(row) // before the function may change the result in place
 	}
-	n.rows.in.at = n.rows.step
+	n.rows.in.env.Enter(n.rows.step.name)
 	result = n.fold.next(&it.key, &it.value, result, found)
 	n.rows.replace(key, result, found, ts, it.headers)
 }

@@ -20,7 +20,8 @@ type Context[KO, VO any] struct {
 // enter makes a record or a punctuation the one in hand.
 func (c *Context[KO, VO]) enter(ts int64, headers []Header) {
 	c.ts, c.headers = ts, headers
-	c.in.at, c.in.ts = c.step, ts
+	c.in.ts = ts
+	c.in.env.Enter(c.step.name)
 }
 
 // Forward sends a record to the steps behind this one. What it leaves out comes from the record in hand: a zero Time is its timestamp, nil
@@ -42,7 +43,8 @@ func (c *Context[KO, VO]) Forward(r Record[KO, VO]) {
 		it.headers = r.Headers
 	}
 	c.to.push()
-	c.in.at, c.in.ts = c.step, c.ts // steps behind may be processors too
+	c.in.ts = c.ts // steps behind may be processors too
+	c.in.env.Enter(c.step.name)
 }
 
 // Context returns a context for calls to the outside. It is cancelled when the task has to give up the call.

@@ -12,7 +12,6 @@ type instance struct {
 	env    *task.Env
 	sub    *subtopology
 	ctx    context.Context // given to functions that can fail
-	at     *step           // whose code of the user runs
 	ts     int64           // timestamp of the record or punctuation that a processor works on
 	fans   []settler       // output of each step, by step id
 	inputs map[string][]func(*task.Record)
@@ -33,7 +32,7 @@ func (sub *subtopology) build(env *task.Env) (*task.Graph, error) {
 		inputs: make(map[string][]func(*task.Record)),
 	}
 	for _, s := range sub.steps {
-		in.at = s
+		env.Enter(s.name)
 		s.build(in)
 	}
 	for i := len(in.fans) - 1; i >= 0; i-- { // children come after their parents

@@ -42,7 +42,7 @@ type filterNode[K, V any] struct {
 func (n *filterNode[K, V]) needs() need { return needKey | needValue | n.out.need }
 
 func (n *filterNode[K, V]) push(it *item[K, V]) {
-	n.in.at = n.step
+	n.in.env.Enter(n.step.name)
 	if n.f(it.key, it.value) == n.want {
 		n.out.push(it)
 	}
@@ -59,7 +59,7 @@ func (n *mapNode[K, V, K2, V2]) needs() need { return needKey | needValue }
 
 func (n *mapNode[K, V, K2, V2]) push(it *item[K, V]) {
 	inherit(&n.to.it, it)
-	n.in.at = n.step
+	n.in.env.Enter(n.step.name)
 	n.to.it.key, n.to.it.value = n.f(it.key, it.value)
 	n.to.push()
 }
@@ -79,7 +79,7 @@ func (n *mapValuesNode[K, V, W]) push(it *item[K, V]) {
 		var zero W
 		n.to.it.value, n.to.it.nullValue = zero, true
 	} else {
-		n.in.at = n.step
+		n.in.env.Enter(n.step.name)
 		n.to.it.value = n.f(it.value)
 	}
 	n.to.push()
@@ -95,7 +95,7 @@ type flatMapNode[K, V, K2, V2 any] struct {
 func (n *flatMapNode[K, V, K2, V2]) needs() need { return needKey | needValue }
 
 func (n *flatMapNode[K, V, K2, V2]) push(it *item[K, V]) {
-	n.in.at = n.step
+	n.in.env.Enter(n.step.name)
 	for _, kv := range n.f(it.key, it.value) {
 		if n.in.env.Failed() {
 			return
@@ -119,7 +119,7 @@ func (n *flatMapValuesNode[K, V, W]) push(it *item[K, V]) {
 	if it.nullValue {
 		return
 	}
-	n.in.at = n.step
+	n.in.env.Enter(n.step.name)
 	for _, w := range n.f(it.value) {
 		if n.in.env.Failed() {
 			return
@@ -141,7 +141,7 @@ func (n *selectKeyNode[K, V, K2]) needs() need { return needKey | needValue }
 
 func (n *selectKeyNode[K, V, K2]) push(it *item[K, V]) {
 	keepValue(&n.to.it, it)
-	n.in.at = n.step
+	n.in.env.Enter(n.step.name)
 	n.to.it.key = n.f(it.key, it.value)
 	n.to.push()
 }
@@ -163,7 +163,7 @@ type peekNode[K, V any] struct {
 func (n *peekNode[K, V]) needs() need { return needKey | needValue | n.out.need }
 
 func (n *peekNode[K, V]) push(it *item[K, V]) {
-	n.in.at = n.step
+	n.in.env.Enter(n.step.name)
 	n.f(it.key, it.value)
 	n.out.push(it)
 }
@@ -184,7 +184,7 @@ func (n *splitNode[K, V]) needs() need {
 }
 
 func (n *splitNode[K, V]) push(it *item[K, V]) {
-	n.in.at = n.step
+	n.in.env.Enter(n.step.name)
 	for i, f := range n.branches {
 		if f(it.key, it.value) {
 			n.outs[i].push(it)

@@ -76,7 +76,7 @@ type tableFilterNode[K, V any] struct {
 func (n *tableFilterNode[K, V]) needs() need { return needKey | needValue | needOld | n.out.need }
 
 func (n *tableFilterNode[K, V]) push(it *item[K, change[V]]) {
-	n.in.at = n.step
+	n.in.env.Enter(n.step.name)
 	was := it.value.hasOld && n.keep(it.key, it.value.old)
 	is := it.value.hasNew && n.keep(it.key, it.value.new)
 	if !was && !is {
@@ -112,7 +112,7 @@ func (n *tableMapNode[K, V, W]) push(it *item[K, change[V]]) {
 	to, from := &n.it, &it.value
 	to.key, to.rawKey, to.ts, to.headers = it.key, it.rawKey, it.ts, it.headers
 	to.value = change[W]{hasOld: from.hasOld, hasNew: from.hasNew}
-	n.in.at = n.step
+	n.in.env.Enter(n.step.name)
 	if from.hasOld && (n.null != nil || n.out.need&needOld != 0) {
 		to.value.old = n.f(from.old)
 		to.value.hasOld = !isNull(n.null, to.value.old)

@@ -114,6 +114,8 @@ func TestAFailedRecordLeavesNothingBehind(t *testing.T) {
 			require.ErrorAs(t, err, &failed)
 			require.ErrorIs(t, err, errTry)
 			require.Equal(t, c.kind, failed.Kind)
+			require.Equal(t, "fails", failed.Node)
+			require.Equal(t, c.kind == streams.KindPanic, len(failed.Stack) > 0)
 			for _, topic := range []string{"before", "counted", "after", "test-counts-changelog"} {
 				require.Len(t, streamstest.OutRaw(d, topic).ReadAll(), 1, topic)
 			}
