@@ -1,0 +1,527 @@
+package group
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/understudy-streams/understudy/internal/modelbroker"
+	"github.com/understudy-streams/understudy/task"
+)
+
+// world runs members over the model of a broker in virtual time, on one goroutine, from one seed.
+type world struct {
+	t      require.TestingT
+	rng    *rand.Rand
+	now    time.Time
+	broker *modelbroker.Broker
+	todo   []todo
+	seq    int
+	procs  []*process
+	topo   Topology
+	trace  strings.Builder
+	calls  map[uint64]*call
+	lastID uint64
+	bad    string
+}
+
+type todo struct {
+	at  time.Time
+	seq int
+	f   func()
+}
+
+// call is a request on its way.
+type call struct {
+	p    *process
+	kind int // which connection
+	conn modelbroker.Conn
+	done func(modelbroker.Response, error)
+}
+
+const (
+	onJoin = iota
+	onBeat
+	onFind
+)
+
+// process is one instance: a machine and the simplest runtime around it.
+type process struct {
+	name    string
+	w       *world
+	m       *Machine
+	alive   bool
+	frozen  bool
+	held    []func() // what would have happened while it was frozen
+	conns   [3]modelbroker.Conn
+	node    [3]string
+	run     map[task.ID]bool
+	parked  map[task.ID]bool // released, can be resumed
+	slow    map[task.ID]bool // cannot be stopped
+	member  string
+	applied int32
+	left    bool
+	fatal   error
+	wake    time.Time
+	rounds  int
+}
+
+var errGone = errors.New("the connection is gone")
+
+func newWorld(t require.TestingT, seed uint64, nodes int) *world {
+	start := time.Unix(1_700_000_000, 0)
+	return &world{
+		t: t, rng: rand.New(rand.NewPCG(seed, 7)), now: start, calls: map[uint64]*call{},
+		broker: modelbroker.New(modelbroker.Config{Brokers: nodes, Seed: seed}),
+		topo: Topology{
+			Subtopologies: []Subtopology{{ID: 0, Topics: []string{"in"}, Stateful: true, Hash: 1}, {ID: 1, Topics: []string{"side", "wide"}, Hash: 1}},
+			Partitions:    map[string]int32{"in": 6, "side": 2, "wide": 3},
+		},
+	}
+}
+
+func (w *world) note(format string, args ...any) {
+	fmt.Fprintf(&w.trace, "%8.3f  ", w.now.Sub(time.Unix(1_700_000_000, 0)).Seconds())
+	fmt.Fprintf(&w.trace, format+"\n", args...)
+}
+
+func (w *world) at(d time.Duration, f func()) {
+	w.seq++
+	w.todo = append(w.todo, todo{at: w.now.Add(d), seq: w.seq, f: f})
+}
+
+func (w *world) latency() time.Duration {
+	return time.Duration(500+w.rng.IntN(4000)) * time.Microsecond
+}
+
+// run lets time pass.
+func (w *world) run(d time.Duration) {
+	until := w.now.Add(d)
+	for w.bad == "" {
+		i := -1
+		for k, x := range w.todo {
+			if i < 0 || cmp.Or(x.at.Compare(w.todo[i].at), cmp.Compare(x.seq, w.todo[i].seq)) < 0 {
+				i = k
+			}
+		}
+		next := until
+		if i >= 0 && w.todo[i].at.Before(next) {
+			next = w.todo[i].at
+		} else {
+			i = -1
+		}
+		if at, ok := w.broker.Wake(); ok && at.Before(next) {
+			next, i = at, -1
+		}
+		w.now = next
+		if i >= 0 {
+			f := w.todo[i].f
+			w.todo = slices.Delete(w.todo, i, i+1)
+			f()
+		} else {
+			w.broker.Advance(w.now)
+		}
+		w.deliver()
+		w.check()
+		if !w.now.Before(until) {
+			return
+		}
+	}
+}
+
+func (w *world) deliver() {
+	for _, a := range w.broker.Answers() {
+		if a.Closed {
+			w.failConn(a.Conn)
+			continue
+		}
+		if c := w.calls[a.ID]; c != nil {
+			delete(w.calls, a.ID)
+			w.at(w.latency(), func() { c.done(a.Body, nil) })
+		}
+	}
+}
+
+func (w *world) failConn(conn modelbroker.Conn) {
+	for _, id := range slices.Sorted(maps.Keys(w.calls)) {
+		c := w.calls[id]
+		if c.conn != conn {
+			continue
+		}
+		delete(w.calls, id)
+		w.at(0, func() { c.done(nil, errGone) })
+	}
+	for _, p := range w.procs {
+		for kind := range p.conns {
+			if p.conns[kind] == conn {
+				p.conns[kind] = 0
+			}
+		}
+	}
+}
+
+// check: no task runs at two members whose leases hold (S1).
+func (w *world) check() {
+	runs := map[task.ID]*process{}
+	for _, p := range w.procs {
+		if !p.alive || p.m.lease.held && p.m.lease.over(w.now) {
+			continue
+		}
+		for id := range p.run {
+			if o := runs[id]; o != nil {
+				w.bad = fmt.Sprintf("task %s runs at %s and %s", id, o.name, p.name)
+				w.note("%s", w.bad)
+			}
+			runs[id] = p
+		}
+	}
+}
+
+func (w *world) spawn() *process {
+	p := &process{name: fmt.Sprintf("p%d", len(w.procs)), w: w, alive: true, run: map[task.ID]bool{}, parked: map[task.ID]bool{}, slow: map[task.ID]bool{}}
+	p.m = New(Config{Group: "g", Seed: w.rng.Uint64(), TopologyVersion: 1})
+	w.procs = append(w.procs, p)
+	w.note("%s starts", p.name)
+	p.step(Start{Topology: w.topo})
+	return p
+}
+
+func (w *world) living() (out []*process) {
+	for _, p := range w.procs {
+		if p.alive && !p.left {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func (p *process) kill() {
+	p.w.note("%s dies", p.name)
+	p.alive = false
+	p.run = nil
+	p.hangUp()
+}
+
+func (p *process) hangUp() {
+	for kind, conn := range p.conns {
+		if conn != 0 {
+			p.cut(kind)
+		}
+	}
+}
+
+func (p *process) cut(kind int) {
+	conn := p.conns[kind]
+	p.conns[kind] = 0
+	p.w.broker.Hangup(conn)
+	p.w.failConn(conn)
+}
+
+func (p *process) freeze(d time.Duration) {
+	p.w.note("%s is frozen for %s", p.name, d)
+	p.frozen = true
+	p.w.at(d, func() {
+		p.frozen = false
+		p.w.note("%s wakes up", p.name)
+		p.step(Tick{})
+		for _, f := range p.held {
+			f()
+		}
+		p.held = nil
+	})
+}
+
+// step gives the machine an event and carries out what it wants.
+func (p *process) step(ev Event) {
+	switch {
+	case !p.alive:
+		return
+	case p.frozen:
+		p.held = append(p.held, func() { p.step(ev) })
+		return
+	}
+	for _, a := range slices.Clone(p.m.Step(p.w.now, ev)) {
+		p.carry(a)
+	}
+}
+
+func (p *process) carry(a Action) {
+	w := p.w
+	switch a := a.(type) {
+	case Wake:
+		p.wake = a.At
+		w.at(max(0, a.At.Sub(w.now)), func() {
+			if p.wake.Equal(a.At) {
+				p.step(Tick{})
+			}
+		})
+	case Prepare:
+		p.prepare(a)
+	case Assigned:
+		p.rounds++
+		w.note("%s generation %d: %v, marked %v (%s)", p.name, a.Generation, a.Tasks, a.Marked, a.Reason)
+		for _, k := range a.Moves {
+			w.note("    %s", k.Reason)
+		}
+		if a.MemberID == p.member && a.Generation <= p.applied { // S3
+			w.bad = fmt.Sprintf("%s applies generation %d after %d", p.name, a.Generation, p.applied)
+		}
+		p.member, p.applied = a.MemberID, a.Generation
+		p.run, p.parked = map[task.ID]bool{}, map[task.ID]bool{}
+		for _, id := range a.Tasks {
+			p.run[id] = true
+		}
+	case Lost:
+		w.note("%s loses its tasks: %s", p.name, a.Reason)
+		p.run, p.parked = map[task.ID]bool{}, map[task.ID]bool{}
+	case Left:
+		w.note("%s has left", p.name)
+		p.left, p.alive = true, false
+	case Fatal:
+		w.note("%s stops: %v", p.name, a.Err)
+		p.fatal, p.alive = a.Err, false
+	case Disconnect:
+		p.hangUp()
+	default:
+		p.request(a)
+	}
+}
+
+func (p *process) prepare(a Prepare) {
+	p.w.note("%s prepares (%s), releases %v", p.name, a.Reason, a.Release)
+	for _, id := range a.Release {
+		if p.run[id] && !p.slow[id] {
+			delete(p.run, id)
+			p.parked[id] = true
+		}
+	}
+	p.w.at(time.Duration(p.w.rng.IntN(20))*time.Millisecond, func() {
+		ids := func(set map[task.ID]bool) []task.ID { return slices.SortedFunc(maps.Keys(set), task.ID.Compare) }
+		p.step(Prepared{Join: a.Join, Claims: ids(p.run), Released: ids(p.parked)})
+	})
+}
+
+// request sends one of the machine's requests over the model.
+func (p *process) request(a Action) {
+	switch a := a.(type) {
+	case FindCoordinator:
+		node := strconv.Itoa(p.w.rng.IntN(3))
+		p.call(onFind, node, time.Second, modelbroker.FindCoordinatorRequest{Group: a.Group}, func(r modelbroker.Response, _ time.Time, err error) Event {
+			ev := CoordinatorFound{Req: a.Req, Err: err}
+			if r, ok := r.(modelbroker.FindCoordinatorResponse); ok {
+				ev.Code, ev.Addr = r.Code, strconv.Itoa(int(r.Node))
+			}
+			return ev
+		})
+	case SendJoin:
+		p.call(onJoin, a.Addr, a.Rebalance+5*time.Second, modelbroker.JoinGroupRequest{
+			Group: a.Group, MemberID: a.MemberID, Session: a.Session, Rebalance: a.Rebalance, ProtocolType: "consumer",
+			Protocols: []modelbroker.Protocol{{Name: a.Protocol, Metadata: a.Metadata}},
+		}, func(r modelbroker.Response, sent time.Time, err error) Event { return joinDone(a.Req, r, sent, err) })
+	case SendSync:
+		req := modelbroker.SyncGroupRequest{Group: a.Group, MemberID: a.MemberID, Generation: a.Generation, ProtocolType: "consumer", Protocol: a.Protocol}
+		for _, x := range a.Assignments {
+			req.Plan = append(req.Plan, modelbroker.Assignment{MemberID: x.MemberID, Bytes: x.Bytes})
+		}
+		p.call(onJoin, a.Addr, 25*time.Second, req, func(r modelbroker.Response, sent time.Time, err error) Event {
+			ev := SyncDone{Req: a.Req, Sent: sent, Err: err}
+			if r, ok := r.(modelbroker.SyncGroupResponse); ok {
+				ev.Code, ev.Assignment = r.Code, r.Assignment
+			}
+			return ev
+		})
+	case SendHeartbeat:
+		p.call(onBeat, a.Addr, 5*time.Second, modelbroker.HeartbeatRequest{Group: a.Group, MemberID: a.MemberID, Generation: a.Generation},
+			func(r modelbroker.Response, sent time.Time, err error) Event {
+				ev := HeartbeatDone{Req: a.Req, Sent: sent, Err: err}
+				if r, ok := r.(modelbroker.HeartbeatResponse); ok {
+					ev.Code = r.Code
+				}
+				return ev
+			})
+	case SendLeave:
+		p.call(onBeat, a.Addr, 2*time.Second, modelbroker.LeaveGroupRequest{Group: a.Group, MemberIDs: []string{a.MemberID}},
+			func(r modelbroker.Response, _ time.Time, err error) Event { return LeaveDone{Req: a.Req, Err: err} })
+	}
+}
+
+func joinDone(req uint64, r modelbroker.Response, sent time.Time, err error) Event {
+	ev := JoinDone{Req: req, Sent: sent, Err: err}
+	if r, ok := r.(modelbroker.JoinGroupResponse); ok {
+		ev.Code, ev.MemberID, ev.Generation, ev.Leader = r.Code, r.MemberID, r.Generation, r.MemberID != "" && r.Leader == r.MemberID
+		for _, m := range r.Members {
+			ev.Members = append(ev.Members, JoinedMember(m))
+		}
+	}
+	return ev
+}
+
+func (p *process) call(kind int, addr string, timeout time.Duration, req modelbroker.Request, answer func(modelbroker.Response, time.Time, error) Event) {
+	w, sent := p.w, p.w.now
+	fail := func() { w.at(w.latency(), func() { p.step(answer(nil, sent, errGone)) }) }
+	if p.conns[kind] != 0 && p.node[kind] != addr {
+		p.cut(kind)
+	}
+	if p.conns[kind] == 0 {
+		node, err := strconv.Atoi(addr)
+		require.NoError(w.t, err)
+		conn, err := w.broker.Dial(int32(node))
+		if err != nil {
+			fail()
+			return
+		}
+		p.conns[kind], p.node[kind] = conn, addr
+	}
+	w.lastID++
+	id, conn := w.lastID, p.conns[kind]
+	w.calls[id] = &call{p: p, kind: kind, conn: conn, done: func(r modelbroker.Response, err error) { p.step(answer(r, sent, err)) }}
+	w.at(w.latency(), func() {
+		if w.calls[id] != nil {
+			w.broker.Receive(w.now, conn, id, req)
+		}
+	})
+	w.at(timeout, func() {
+		if w.calls[id] != nil {
+			if p.conns[kind] == conn {
+				p.cut(kind)
+			} else {
+				w.broker.Hangup(conn)
+				w.failConn(conn)
+			}
+		}
+	})
+}
+
+// shake does one random harm.
+func (w *world) shake() {
+	living := w.living()
+	if len(living) == 0 {
+		w.spawn()
+		return
+	}
+	p := living[w.rng.IntN(len(living))]
+	node := int32(w.rng.IntN(3))
+	switch w.rng.IntN(13) {
+	case 0, 1:
+		if len(living) < 5 {
+			w.spawn()
+		}
+	case 2:
+		p.kill()
+	case 3:
+		w.note("%s stops", p.name)
+		p.run, p.parked = map[task.ID]bool{}, map[task.ID]bool{}
+		p.step(Stop{})
+	case 4:
+		w.note("%s: the join connection breaks", p.name)
+		p.cutIf(onJoin)
+	case 5:
+		w.note("%s: the heartbeat connection breaks", p.name)
+		p.cutIf(onBeat)
+	case 6:
+		w.note("the coordinator moves to %d", node)
+		w.broker.MoveCoordinator(w.now, "g", node)
+	case 7:
+		w.note("broker %d crashes", node)
+		w.broker.Crash(w.now, node)
+		w.at(time.Duration(w.rng.IntN(12000))*time.Millisecond, func() {
+			w.note("broker %d is back", node)
+			w.broker.Restart(w.now, node)
+		})
+	case 8:
+		if !p.frozen {
+			p.freeze(time.Duration(w.rng.IntN(40000)) * time.Millisecond)
+		}
+	case 9, 10:
+		w.note("%s asks for a round", p.name)
+		p.step(Rejoin{Reason: "a test wants it"})
+	case 11:
+		id := task.ID{Partition: int32(w.rng.IntN(6))}
+		w.note("%s cannot stop %s for a while", p.name, id)
+		p.slow[id] = true
+		w.at(time.Duration(w.rng.IntN(20000))*time.Millisecond, func() {
+			delete(p.slow, id)
+			p.step(Rejoin{Reason: "a task has been stopped"})
+		})
+	case 12:
+		w.topo.Partitions = maps.Clone(w.topo.Partitions)
+		w.topo.Partitions["wide"]++
+		for _, p := range living {
+			p.step(TopologyChanged{Topology: w.topo})
+		}
+	}
+}
+
+func (p *process) cutIf(kind int) {
+	if p.conns[kind] != 0 {
+		p.cut(kind)
+	}
+}
+
+func (w *world) requireConverged() {
+	runs := map[task.ID]int{}
+	want := 0
+	for _, s := range w.topo.Subtopologies {
+		x := indexOf(w.topo)
+		want += int(x.partitions(s))
+	}
+	low, high := 1<<30, 0
+	for _, p := range w.living() {
+		require.Equal(w.t, Joined, p.m.State(), "%s\n%s", p.name, w.trace.String())
+		low, high = min(low, len(p.run)), max(high, len(p.run))
+		for id := range p.run {
+			runs[id]++
+		}
+		id, generation, _ := p.m.Membership()
+		require.NotEmpty(w.t, id)
+		require.Equal(w.t, p.applied, generation)
+		require.Empty(w.t, p.m.applied.marked, "%s\n%s", p.name, w.trace.String())
+	}
+	if len(w.living()) == 0 {
+		return
+	}
+	require.Len(w.t, runs, want, "%s", w.trace.String())
+	require.LessOrEqual(w.t, high-low, 1, "%s", w.trace.String())
+}
+
+// TestSimulation shakes groups at random and holds them against S1 (no task runs twice under a valid lease) at every event, and against
+// convergence at the end. The seed is in the name of the failing test, the trace in its message.
+func TestSimulation(t *testing.T) {
+	for seed := range uint64(300) {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			w := newWorld(t, seed, 3)
+			for range 1 + w.rng.IntN(3) {
+				w.spawn()
+			}
+			for range 3 + w.rng.IntN(12) {
+				w.run(time.Duration(w.rng.IntN(6000)) * time.Millisecond)
+				w.shake()
+			}
+			w.run(90 * time.Second) // every session, lease, freeze and failover is over
+			require.Empty(t, w.bad, "%s", w.trace.String())
+			w.requireConverged()
+			before := w.counts()
+			w.run(30 * time.Second)
+			require.Equal(t, before, w.counts(), "a stable group has no rounds\n%s", w.trace.String())
+			for _, p := range w.procs {
+				require.NoError(t, p.fatal, "%s", w.trace.String())
+			}
+		})
+	}
+}
+
+func (w *world) counts() (out []int) {
+	for _, p := range w.procs {
+		out = append(out, p.rounds)
+	}
+	return out
+}
