@@ -105,6 +105,7 @@ func (l *fetchLoop) run(ctx context.Context) {
 				return
 			case <-l.box.signal:
 			case <-l.wake.timer.C:
+				l.wake.fired()
 			}
 		}
 		l.evs = l.box.take(l.evs)

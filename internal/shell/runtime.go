@@ -90,6 +90,7 @@ func (r *Runtime) Run(ctx context.Context) error {
 			r.step(engine.Close{})
 		case <-r.core.signal:
 		case <-r.wake.timer.C:
+			r.wake.fired()
 		}
 		evs = r.core.take(evs)
 		for _, ev := range evs {

@@ -41,6 +41,7 @@ func (s *sender) run(ctx context.Context) {
 			return
 		case <-s.box.signal:
 		case <-s.wake.timer.C:
+			s.wake.fired()
 		}
 		evs = s.box.take(evs)
 		for _, ev := range evs {

@@ -188,6 +188,7 @@ func (l *taskLoop) block() bool {
 	case <-l.box.signal:
 		return true
 	case <-l.wake.timer.C:
+		l.wake.fired()
 		return true
 	case <-l.ctx.Done():
 		return context.Cause(l.ctx) == errStuck // a stuck task still hears its Close

@@ -22,6 +22,15 @@ func (w *wakeup) set(at time.Time) {
 	w.timer.Reset(max(time.Until(at), 0))
 }
 
+// fired is called when the timer has fired. A wall clock that was set back meanwhile makes it too early: it is armed again.
+func (w *wakeup) fired() {
+	if !w.at.IsZero() {
+		if left := time.Until(w.at); left > 0 {
+			w.timer.Reset(left)
+		}
+	}
+}
+
 // move replaces the time asked for.
 func (w *wakeup) move(at time.Time) {
 	w.at = time.Time{}
