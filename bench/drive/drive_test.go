@@ -87,13 +87,18 @@ func TestCost(t *testing.T) {
 		},
 		{
 			name:    "the commit after the last output belongs to the work",
-			samples: []sample{at(1, 1, .4, 400_000), at(2, 3, .4, 1_000_000), at(3, 4, 1, 1_000_000), at(4.1, 9, 1, 1_000_000)},
-			whole:   4, steady: 5, rate: 500_000, rateSteady: 600_000, finished: true,
+			samples: []sample{at(1, 1, .4, 400_000), at(4, 3, .4, 1_000_000), at(5, 4, 1, 1_000_000), at(6.1, 9, 1, 1_000_000)},
+			whole:   4, steady: 5, rate: 250_000, rateSteady: 200_000, finished: true,
 		},
 		{
 			name:    "too fast to tell",
 			samples: []sample{at(1, 2, .9, 1_000_000), at(2, 3, 1, 1_000_000)},
 			whole:   3, steady: 3, rate: 1_000_000, rateSteady: 1_000_000, finished: false,
+		},
+		{
+			name:    "too short to tell",
+			samples: []sample{at(.5, 2, .3, 300_000), at(2, 3, 1, 1_000_000)},
+			whole:   3, steady: 3, rate: 500_000, rateSteady: 500_000, finished: false,
 		},
 		{
 			name:    "no commits",

@@ -14,6 +14,9 @@ const (
 	quiet = 2 * time.Second
 	// quietAlone is the same for a program that commits no offsets.
 	quietAlone = 5 * time.Second
+	// steadyAtLeast is the number of seconds after the first quarter below which only the whole run is told: what is committed lags behind
+	// what is done by a part of a commit interval, which flatters a short run.
+	steadyAtLeast = 2.
 )
 
 // result is what one run of one program cost. "Steady" leaves out the first quarter of the input, and with it the start of the program.
@@ -97,7 +100,7 @@ type sample struct {
 
 // course is what was seen of a run.
 type course struct {
-	quarter sample // the first look that found a quarter of the work committed
+	quarter sample // the first look that found a quarter of the work done
 	output  sample // the look at which the output last grew
 	end     sample // the first look with that output that found everything committed
 	rss     float64
@@ -143,6 +146,9 @@ func (b *bench) look(ctx context.Context, p *process, app string, w workload) (s
 		return s, err
 	}
 	s.done, err = b.cluster.progress(ctx, app, w, b.settings.guarantee == "eos")
+	if w.name == "map" { // one output for one input, so the output tells more exactly than commits do how far the work is
+		s.done.share = min(1, float64(s.out)/float64(w.records))
+	}
 	return s, err
 }
 
@@ -179,8 +185,8 @@ func (r *result) cost(c course, started time.Time) {
 	r.CPUPerMillionSteady, r.RecordsPerSecondSteady = r.CPUPerMillion, r.RecordsPerSecond
 	rest := 1 - c.quarter.done.share
 	span := c.output.at.Sub(c.quarter.at).Seconds()
-	if c.quarter.at.IsZero() || rest < .5 || span <= 0 {
-		return // so fast that the first look after the quarter found more than half of it done: only the whole can be told
+	if c.quarter.at.IsZero() || rest < .5 || span < steadyAtLeast {
+		return // too short to tell more than the whole
 	}
 	r.CPUPerMillionSteady = (c.end.cpu - c.quarter.cpu) / (rest * millions)
 	r.RecordsPerSecondSteady = rest * float64(r.Records) / span
