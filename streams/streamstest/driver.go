@@ -2,7 +2,6 @@ package streamstest
 
 import (
 	"errors"
-	"testing"
 	"time"
 
 	"github.com/understudy-streams/understudy/statestore"
@@ -12,7 +11,7 @@ import (
 
 // Driver runs one topology.
 type Driver struct {
-	t        testing.TB
+	t        TB
 	topology *streams.Topology
 	o        settings
 
@@ -24,6 +23,14 @@ type Driver struct {
 	runners []*runner
 	dropped map[string]int64 // by the runners of earlier lives
 	err     error
+}
+
+// TB is what a Driver needs of a *testing.T, *testing.B or *testing.F.
+type TB interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+	Cleanup(f func())
 }
 
 // Option is an option of [New].
@@ -51,7 +58,7 @@ func StartAt(at time.Time) Option { return func(s *settings) { s.start = at } }
 func ApplicationID(id string) Option { return func(s *settings) { s.applicationID = id } }
 
 // New builds a topology and starts its tasks. A topology with faults fails the test.
-func New(t testing.TB, b *streams.Builder, opts ...Option) *Driver {
+func New(t TB, b *streams.Builder, opts ...Option) *Driver {
 	t.Helper()
 	o := settings{
 		applicationID: "test", partitions: make(map[string]int32),
