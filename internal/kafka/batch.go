@@ -1,10 +1,12 @@
 package kafka
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"math"
+	"slices"
 	"unsafe"
 
 	"github.com/understudy-streams/understudy/task"
@@ -74,6 +76,8 @@ func (d *decoder) decode(tp task.TopicPartition, set []byte, from int64, committ
 	if !committed {
 		aborted = nil
 	}
+	// The broker lists transactions in the order of their ends.
+	slices.SortFunc(aborted, func(a, b abortedTxn) int { return cmp.Compare(a.first, b.first) })
 	rest := set
 	for len(rest) > 0 {
 		n, whole := batchLen(rest)
@@ -200,22 +204,20 @@ func parseHeader(b []byte) (batchHeader, error) {
 // drop says whether a batch has nothing to deliver: it is a marker, or part of an aborted transaction.
 func (d *decoder) drop(h batchHeader, b []byte, aborted *[]abortedTxn) bool {
 	for len(*aborted) > 0 && (*aborted)[0].first <= h.last {
-		d.active = append(d.active, (*aborted)[0].pid)
+		// Once is enough: compaction may have taken the marker between two aborted transactions of one producer.
+		if pid := (*aborted)[0].pid; !slices.Contains(d.active, pid) {
+			d.active = append(d.active, pid)
+		}
 		*aborted = (*aborted)[1:]
 	}
-	i := 0
-	for i < len(d.active) && d.active[i] != h.pid {
-		i++
-	}
-	inAborted := i < len(d.active)
+	i := slices.Index(d.active, h.pid)
 	if h.control {
-		if inAborted && isAbortMarker(b[batchHeaderLen:]) {
-			d.active[i] = d.active[len(d.active)-1]
-			d.active = d.active[:len(d.active)-1]
+		if i >= 0 && isAbortMarker(b[batchHeaderLen:]) {
+			d.active = slices.Delete(d.active, i, i+1)
 		}
 		return true
 	}
-	return h.transactional && inAborted
+	return h.transactional && i >= 0
 }
 
 // isAbortMarker reads the key of a control record: version, then type 0 for abort.

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"hash/crc32"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -153,6 +154,65 @@ func TestAnEmptyBatchMovesThePosition(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, got.Records)
 	require.Equal(t, int64(8), got.Next)
+}
+
+// of makes a batch of a transaction of a producer; kind 0 is an abort marker, 1 a commit marker, -1 data.
+func of(t *testing.T, base, pid int64, kind int) []byte {
+	t.Helper()
+	r := task.OutRecord{Key: []byte{0, 0, 0, byte(kind)}, Value: make([]byte, 6)}
+	b := encoded(t, base, None, r)
+	putInt64(b[43:], pid)
+	b[22] |= attrTransaction
+	if kind >= 0 {
+		b[22] |= attrControl
+	}
+	return sign(b)
+}
+
+func TestAbortedTransactionsThatOverlap(t *testing.T) {
+	const data, abort, commit = -1, 0, 1
+	for _, v := range []struct {
+		name    string
+		set     [][]byte
+		aborted []abortedTxn
+		want    []int64
+	}{
+		{
+			name: "one inside the other, listed by their ends",
+			set: [][]byte{
+				of(t, 0, 1, data), of(t, 1, 2, data), of(t, 2, 3, data), of(t, 3, 2, abort), of(t, 4, 1, data), of(t, 5, 1, abort), of(t, 6, 3, commit),
+				of(t, 7, 1, data), of(t, 8, 2, data),
+			},
+			aborted: []abortedTxn{{pid: 2, first: 1}, {pid: 1, first: 0}},
+			want:    []int64{2, 7, 8},
+		},
+		{
+			name:    "the marker between two is gone",
+			set:     [][]byte{of(t, 4, 1, data), of(t, 5, 1, abort), of(t, 6, 1, data), of(t, 7, 1, commit)},
+			aborted: []abortedTxn{{pid: 1, first: 0}, {pid: 1, first: 4}},
+			want:    []int64{6},
+		},
+		{
+			name:    "aborted, committed, aborted",
+			set:     [][]byte{of(t, 0, 1, data), of(t, 1, 1, abort), of(t, 2, 1, data), of(t, 3, 1, commit), of(t, 4, 1, data), of(t, 5, 1, abort)},
+			aborted: []abortedTxn{{pid: 1, first: 0}, {pid: 1, first: 4}},
+			want:    []int64{2},
+		},
+	} {
+		t.Run(v.name, func(t *testing.T) {
+			var d decoder
+			set := bytes.Join(v.set, nil)
+			b, err := d.decode(someTP, bytes.Clone(set), 0, true, slices.Clone(v.aborted))
+			require.NoError(t, err)
+			require.Equal(t, v.want, offsets(b.Records))
+			last := v.set[len(v.set)-1]
+			require.Equal(t, getInt64(last)+1, b.Next)
+
+			b, err = d.decode(someTP, set, 0, false, v.aborted)
+			require.NoError(t, err)
+			require.Greater(t, len(b.Records), len(v.want), "read_uncommitted takes all but the markers")
+		})
+	}
 }
 
 func TestABombIsNotUnpacked(t *testing.T) {

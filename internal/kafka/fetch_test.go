@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/understudy-streams/understudy/internal/broker"
 	"github.com/understudy-streams/understudy/internal/kcode"
@@ -116,6 +117,25 @@ func TestTransactions(t *testing.T) {
 	})
 }
 
+func TestOverlappingTransactions(t *testing.T) {
+	onBoth(t, func(t *testing.T, k cluster) {
+		c := k.client(t)
+		tp := task.TopicPartition{Topic: k.topic(t, c, 1, nil)}
+		outer := k.openTransaction(t, tp, numbered(1))                                            // 0
+		require.NoError(t, k.tools.Transact(within(t), tp.Topic+"-a", false, tp, numbered(2)...)) // 1, 2, marker 3
+		require.NoError(t, k.tools.Transact(within(t), tp.Topic+"-b", true, tp, numbered(1)...))  // 4, marker 5
+		outer(kgo.TryAbort)                                                                       // marker 6
+		mustSend(t, producer(t, c, tp), tp, numbered(1)...)                                       // 7
+		f := fetcher(t, c, tp)
+		require.Eventually(t, func() bool {
+			ends, err := c.ListOffsets(within(t), Stable, []task.TopicPartition{tp})
+			return err == nil && ends[tp].Err == nil && ends[tp].Offset == 8
+		}, 20*time.Second, 20*time.Millisecond)
+		require.Equal(t, []int64{4, 7}, offsets(fetchTo(t, f, tp, 0, 8, -1, true)))
+		require.Equal(t, []int64{0, 1, 2, 4, 7}, offsets(fetchTo(t, f, tp, 0, 8, -1, false)))
+	})
+}
+
 func TestAnOpenTransactionIsNotRead(t *testing.T) {
 	onBoth(t, func(t *testing.T, k cluster) {
 		c := k.client(t)
@@ -127,7 +147,7 @@ func TestAnOpenTransactionIsNotRead(t *testing.T) {
 			require.NoError(t, m[tp].Err)
 			return m[tp].Offset
 		}
-		commit := k.openTransaction(t, tp, numbered(2))
+		end := k.openTransaction(t, tp, numbered(2))
 		require.Equal(t, int64(3), ends(Latest))
 		require.Equal(t, int64(1), ends(Stable))
 		f := fetcher(t, c, tp)
@@ -135,7 +155,7 @@ func TestAnOpenTransactionIsNotRead(t *testing.T) {
 		require.Equal(t, []int64{0}, offsets(part.Batch.Records))
 		require.Equal(t, int64(1), part.Batch.Next)
 		require.Equal(t, int64(1), part.LastStable)
-		commit()
+		end(kgo.TryCommit)
 		require.Eventually(t, func() bool { return ends(Stable) == 4 }, 20*time.Second, 20*time.Millisecond)
 		require.Equal(t, []int64{1, 2}, offsets(fetchTo(t, f, tp, 1, 4, -1, true)))
 	})

@@ -13,7 +13,7 @@ import (
 )
 
 // openTransaction produces records in a transaction that stays open until the function it gives is called.
-func (k cluster) openTransaction(t *testing.T, tp task.TopicPartition, records []task.OutRecord) (commit func()) {
+func (k cluster) openTransaction(t *testing.T, tp task.TopicPartition, records []task.OutRecord) (end func(kgo.TransactionEndTry)) {
 	t.Helper()
 	p, err := kgo.NewClient(kgo.SeedBrokers(k.addrs...), kgo.TransactionalID(tp.Topic+"-open"), kgo.TransactionTimeout(time.Minute), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	require.NoError(t, err)
@@ -22,7 +22,7 @@ func (k cluster) openTransaction(t *testing.T, tp task.TopicPartition, records [
 	for _, r := range records {
 		require.NoError(t, p.ProduceSync(within(t), &kgo.Record{Topic: tp.Topic, Partition: tp.Partition, Key: r.Key, Value: r.Value}).FirstErr())
 	}
-	return func() { require.NoError(t, p.EndTransaction(within(t), kgo.TryCommit)) }
+	return func(how kgo.TransactionEndTry) { require.NoError(t, p.EndTransaction(within(t), how)) }
 }
 
 // pendingOffset puts an offset into a transaction that stays open until the function it gives is called.
