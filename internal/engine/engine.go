@@ -367,7 +367,7 @@ func (e *Engine) giveUp() {
 	if e.err == nil {
 		e.err = e.overdue()
 	}
-	e.do(ToSender{Event: DropAll{}})
+	e.do(ToSender{Event: DropAll{Epoch: e.epochs}})
 	for _, l := range e.order {
 		e.do(ToTask{Task: l.id, Epoch: l.epoch, Event: task.Lost{}})
 	}

@@ -150,7 +150,7 @@ func (e *Engine) give(id task.ID) {
 func (e *Engine) lose(a group.Lost) {
 	e.assigned, e.prepare = false, nil
 	e.note(Notice{Kind: NoticeLost, Text: a.Reason})
-	e.do(ToSender{Event: DropAll{}})
+	e.do(ToSender{Event: DropAll{Epoch: e.epochs}})
 	e.committer.drop()
 	for _, l := range slices.Clone(e.order) {
 		l.again = false

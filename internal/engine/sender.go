@@ -51,8 +51,10 @@ type Sender struct {
 	requests  map[uint64]*request
 	inFlight  map[int32]int
 	owners    map[ownerKey]*owner
-	refreshAt time.Time // no metadata is asked for before this
-	asked     bool      // a refresh is under way
+	ended     map[task.ID]uint64 // the last epoch of a task that is over
+	dropped   uint64             // all epochs up to this one are over
+	refreshAt time.Time          // no metadata is asked for before this
+	asked     bool               // a refresh is under way
 	wake      time.Time
 }
 
@@ -65,7 +67,7 @@ type request struct {
 func NewSender(cfg SenderConfig) *Sender {
 	return &Sender{
 		cfg: cfg.withDefaults(), lanes: map[task.TopicPartition]*lane{}, requests: map[uint64]*request{},
-		inFlight: map[int32]int{}, owners: map[ownerKey]*owner{},
+		inFlight: map[int32]int{}, owners: map[ownerKey]*owner{}, ended: map[task.ID]uint64{},
 	}
 }
 
@@ -92,13 +94,14 @@ type (
 		Leaders map[task.TopicPartition]int32
 		Err     error // the refresh failed; it is asked for again
 	}
-	// ForgetTask drops what is queued for a task whose epoch is over. What is on the way is not waited for.
+	// ForgetTask drops what is queued for a task whose epoch is over, and what it still hands over. What is on the way is not waited for.
 	ForgetTask struct {
 		Task  task.ID
 		Epoch uint64
 	}
-	// DropAll forgets everything of every task, as the end of a lease demands; a new producer id is taken afterwards.
-	DropAll struct{}
+	// DropAll forgets everything of every task, as the end of a lease demands; a new producer id is taken afterwards. Lives up to Epoch are
+	// over: what their tasks hand over before they hear of it is dropped.
+	DropAll struct{ Epoch uint64 }
 	// SenderTick lets time pass.
 	SenderTick struct{}
 )
@@ -190,8 +193,10 @@ func (s *Sender) Step(now time.Time, ev SenderEvent) []SenderAction {
 	case LeadersKnown:
 		s.leaders(ev)
 	case ForgetTask:
+		s.ended[ev.Task] = max(s.ended[ev.Task], ev.Epoch)
 		s.forget(ownerKey{ev.Task, ev.Epoch})
 	case DropAll:
+		s.dropped = max(s.dropped, ev.Epoch)
 		s.dropAll()
 	case SenderTick:
 		s.wake = time.Time{}
@@ -213,6 +218,9 @@ func (s *Sender) wakeAt(t time.Time) {
 }
 
 func (s *Sender) add(e *task.Effects) {
+	if e.Epoch <= s.dropped || e.Epoch <= s.ended[e.Task] {
+		return // handed over by a task that had not heard yet that its life is over
+	}
 	key := ownerKey{e.Task, e.Epoch}
 	o := s.owners[key]
 	if o == nil {

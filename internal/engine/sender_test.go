@@ -412,3 +412,29 @@ func TestSenderProperty(t *testing.T) {
 		require.Equal(rt, seq, told)
 	})
 }
+
+func TestSenderRefusesEffectsOfALifeThatIsOver(t *testing.T) {
+	// The core loop ends a life while its task is at work: what the task hands over before it hears of it comes after the end.
+	cases := []struct {
+		name string
+		end  SenderEvent
+		late *task.Effects
+		sent bool
+	}{
+		{"forgotten", ForgetTask{id00, 3}, effects(id00, 3, 2, 1, 10, out0), false},
+		{"an older life of the forgotten task", ForgetTask{id00, 3}, effects(id00, 2, 2, 1, 10, out0), false},
+		{"its next life", ForgetTask{id00, 3}, effects(id00, 4, 1, 1, 10, out0), true},
+		{"another task", ForgetTask{id00, 3}, effects(id01, 2, 1, 1, 10, out0), true},
+		{"dropped with all", DropAll{Epoch: 5}, effects(id01, 5, 1, 1, 10, out0), false},
+		{"begun after all were dropped", DropAll{Epoch: 5}, effects(id01, 6, 1, 1, 10, out0), true},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			b := newSenderBench(t, SenderConfig{})
+			b.ready(map[task.TopicPartition]int32{out0: 1})
+			b.step(c.end)
+			b.step(EffectsMade{c.late})
+			require.Equal(t, !c.sent, b.s.Idle())
+		})
+	}
+}
