@@ -1,0 +1,107 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+)
+
+// Config describes a run. Zero fields are drawn from the seed or replaced by the defaults named here.
+type Config struct {
+	Seed      uint64
+	Instances int   // processes; default 3
+	Brokers   int   // default 3
+	Parts     int32 // partitions of each topic; default 3
+	Records   int   // input records; default 120
+	Calm      bool  // no faults at all
+	// Trace gets every line of the trace as it happens. May be nil.
+	Trace func(line string)
+}
+
+// Result is what a run came to.
+type Result struct {
+	Seed    uint64
+	Err     error  // the first thing that did not hold, nil if all did
+	Hash    uint64 // over everything that happened, in order
+	Events  int    // of the queue
+	Virtual time.Duration
+	Faults  []string // that were played
+	Foreign int      // changelog records of one who did not run the task any more
+	Trace   []string // the last things that happened, only beside an Err
+}
+
+func (r Result) String() string {
+	if r.Err == nil {
+		return fmt.Sprintf("seed %d: held; %d events, %v, %d faults", r.Seed, r.Events, r.Virtual, len(r.Faults))
+	}
+	return fmt.Sprintf("seed %d: %v\nfaults:\n  %s\ntrace:\n%s\nreplay: go test ./internal/sim -run TestSeeds -sim.seed=%d",
+		r.Seed, r.Err, strings.Join(r.Faults, "\n  "), strings.Join(r.Trace, "\n"), r.Seed)
+}
+
+func (c Config) withDefaults() Config {
+	if c.Instances <= 0 {
+		c.Instances = 3
+	}
+	if c.Brokers <= 0 {
+		c.Brokers = 3
+	}
+	if c.Parts <= 0 {
+		c.Parts = 3
+	}
+	if c.Records <= 0 {
+		c.Records = 120
+	}
+	return c
+}
+
+const (
+	session   = 6 * time.Second
+	rebalance = 8 * time.Second
+	faultTime = 20 * time.Second // faults are played up to then
+	healTime  = 60 * time.Second // after the last fault everything must be committed and stable within it
+	words     = 8
+)
+
+// mood is what a seed makes of the circumstances: how fast, how lossy, how busy.
+type mood struct {
+	hop       time.Duration // most that a message takes from one goroutine to another
+	net       time.Duration // most that a message takes on the way to a broker, usually
+	slowNet   float64       // probability that it takes up to a hundred times as long
+	loss      float64       // probability that a request or its answer is lost with its connection
+	write     time.Duration // most that a store write takes, usually
+	slowWrite float64       // probability that it takes up to two seconds
+	work      time.Duration // most that a turn of a task takes
+	slowWork  float64       // probability that it takes up to a second
+	fetchWait time.Duration // that a broker parks a fetch
+	turn      int           // most records in a turn
+	commit    time.Duration // commit interval
+	queue     int           // bound of an input partition, in bytes
+	restore   int           // bound of a bulk write, in bytes
+	perUpdate bool          // the table emits with every record, not at commit
+	flush     time.Duration // between two flushes of a disk
+	faults    int           // how many are played
+}
+
+func newMood(rng *rand.Rand, calm bool) mood {
+	pick := func(ds ...time.Duration) time.Duration { return ds[rng.IntN(len(ds))] }
+	m := mood{
+		hop: pick(0, 50*time.Microsecond, time.Millisecond), net: pick(time.Millisecond, 5*time.Millisecond),
+		write: pick(time.Millisecond, 20*time.Millisecond), work: pick(100*time.Microsecond, 2*time.Millisecond, 50*time.Millisecond),
+		turn: 1 + rng.IntN(20), commit: pick(100*time.Millisecond, 500*time.Millisecond, time.Second),
+		queue: []int{300, 4 << 20}[rng.IntN(2)], restore: []int{200, 8 << 20}[rng.IntN(2)],
+		perUpdate: rng.IntN(2) == 0, fetchWait: pick(200*time.Millisecond, 500*time.Millisecond), flush: pick(time.Second, 10*time.Second, time.Hour),
+	}
+	if calm {
+		return m
+	}
+	some := func(p float64) float64 {
+		if rng.IntN(2) == 0 {
+			return 0
+		}
+		return p * rng.Float64()
+	}
+	m.slowNet, m.loss, m.slowWrite, m.slowWork = some(0.02), some(0.02), some(0.1), some(0.02)
+	m.faults = rng.IntN(8)
+	return m
+}

@@ -1,0 +1,68 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/understudy-streams/understudy/internal/engine"
+)
+
+// tell puts an event into the mailbox of the core loop.
+func (p *process) tell(ev engine.Event) {
+	p.w.send(&p.box, p.w.upTo(p.w.mood.hop), p, func() { p.step(ev) })
+}
+
+// step is a turn of the core loop.
+func (p *process) step(ev engine.Event) {
+	p.w.traceEvent(p, ev)
+	for _, a := range p.engine.Step(p.w.now, ev) {
+		p.w.traceAction(p, a)
+		p.carry(a)
+		if p.dead {
+			return
+		}
+	}
+}
+
+func (p *process) carry(a engine.Action) {
+	switch a := a.(type) {
+	case engine.EnsureTopics:
+		p.ensure()
+	case engine.MemberAction:
+		p.member.carry(p, a.Action)
+	case engine.FetchOffsets:
+		p.fetchOffsets(a)
+	case engine.CommitOffsets:
+		p.commitOffsets(a)
+	case engine.ListOffsets:
+		p.listOffsets(a)
+	case engine.RefreshMetadata:
+		p.refresh(a)
+	case engine.PurgeRecords:
+		p.purge(a)
+	case engine.OpenStores:
+		p.openStores(a)
+	case engine.CloseStores:
+		p.closeStores(a)
+	case engine.Apply:
+		p.apply(a)
+	case engine.Wipe:
+		p.wipe(a)
+	case engine.Fetch:
+		p.fetch.event(a.Purpose, a.Broker, a.Event)
+	case engine.StartTask:
+		p.startTask(a)
+	case engine.ToTask:
+		p.tellTask(a.Task, a.Epoch, a.Event)
+	case engine.ToSender:
+		p.sender.put(a.Event)
+	case engine.Wake:
+		p.wake.set(p.w, a.At, p, func() { p.step(engine.Tick{}) })
+	case engine.Note:
+		p.w.oracle.noticed(p, a.Note)
+	case engine.Done:
+		p.host.exited(a.Err)
+	}
+}
+
+// shut asks the application for a clean end.
+func (p *process) shut(within time.Duration) { p.tell(engine.Close{Within: within}) }

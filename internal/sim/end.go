@@ -1,0 +1,172 @@
+package sim
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/understudy-streams/understudy/internal/modelbroker"
+	"github.com/understudy-streams/understudy/task"
+)
+
+// heal ends the faults: everything that is down comes back, nothing is lost any more; who is paused sleeps on. From now on the run has healTime to become whole.
+func (w *world) heal() {
+	w.healed = true
+	w.noteText(nil, "heal", "")
+	for node := range int32(w.cfg.Brokers) {
+		if w.oracle.down[node] {
+			w.restartBroker(node)
+		}
+	}
+	for _, h := range w.hosts {
+		h.comeBack()
+	}
+	w.look(w.now.Add(healTime))
+}
+
+// look waits until everything is done, then holds the outcome against the truth.
+func (w *world) look(deadline time.Time) {
+	missing := w.missing()
+	switch {
+	case missing == "":
+		w.judge()
+		w.closeAll()
+	case w.now.After(deadline):
+		w.violated("not whole %v after the last fault: %s", healTime, missing)
+	default:
+		w.after(200*time.Millisecond, nil, func() { w.look(deadline) })
+	}
+}
+
+// missing says what is missing to be whole: everything committed, the group stable, each task running once.
+func (w *world) missing() string {
+	var out []string
+	miss := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	if w.source.left > 0 {
+		miss("%d records are not written", w.source.left)
+	}
+	for part := range w.cfg.Parts {
+		for _, topic := range []string{topicIn, topicWords} {
+			tp := task.TopicPartition{Topic: topic, Partition: part}
+			if at, end := w.broker.Committed(groupName, tp), int64(len(w.oracle.logs[tp])); at < end {
+				miss("%v is committed up to %d of %d", tp, at, end)
+			}
+		}
+		if at, end := w.positionOf(part), int64(len(w.oracle.logs[counts(part)])); at < end && !w.oracle.strange[part] {
+			miss("the store of partition %d is at %d of %d", part, at, end)
+		}
+		for sub := range int32(2) {
+			if id := (task.ID{Subtopology: sub, Partition: part}); len(w.oracle.runs[id]) != 1 {
+				miss("task %v runs %d times", id, len(w.oracle.runs[id]))
+			}
+		}
+	}
+	if g := w.broker.Group(groupName); g.State != modelbroker.Stable || len(g.Members) != len(w.hosts) {
+		miss("the group is %s with %d members", g.State, len(g.Members))
+	}
+	for _, h := range w.hosts {
+		if h.p == nil || !h.p.engine.Ready() {
+			miss("%s is not ready", h.name())
+		}
+	}
+	return strings.Join(out, "; ")
+}
+
+// judge compares what was counted with the truth.
+func (w *world) judge() {
+	calm := len(w.faults) == 0 && w.mood.loss == 0
+	found := map[string]bool{}
+	for part := range w.cfg.Parts {
+		if w.oracle.strange[part] {
+			for key := range w.oracle.fold(part, int64(len(w.oracle.logs[counts(part)]))) {
+				found[key] = true
+			}
+			continue
+		}
+		store := rows(w.openOf(part).Reader(0))
+		for _, word := range slices.Sorted(maps.Keys(store)) {
+			found[word] = true
+			w.judgeWord(word, store[word], calm)
+		}
+		w.judgeOutput(part, store)
+	}
+	for word := range w.source.truth {
+		if !found[word] {
+			w.violated("%s was counted nowhere", word)
+		}
+	}
+}
+
+func counts(part int32) task.TopicPartition {
+	return task.TopicPartition{Topic: topicCounts, Partition: part}
+}
+
+func (w *world) judgeWord(word string, row []byte, calm bool) {
+	for id, of := range w.source.word {
+		if of == word && !has(row, id) {
+			w.violated("record %d of %s is not counted", id, word)
+		}
+	}
+	if n, truth := countOf(row), w.source.truth[word]; n < truth || calm && n != truth {
+		w.violated("%s was counted %d times, the truth is %d", word, n, truth)
+	}
+}
+
+// judgeOutput holds the last output of each word against the store. The order of outputs is that of the changelog.
+func (w *world) judgeOutput(part int32, store map[string][]byte) {
+	last := map[string][]byte{}
+	for _, r := range w.oracle.logs[task.TopicPartition{Topic: topicOut, Partition: part}] {
+		last[r.key] = r.value
+	}
+	for _, word := range slices.Sorted(maps.Keys(store)) {
+		if !bytes.Equal(last[word], store[word]) {
+			w.violated("the last output of %s is %d, the store has %d", word, countIn(last[word]), countOf(store[word]))
+		}
+	}
+}
+
+// openOf are the stores of the task of a partition, at whoever runs it; nil if they are not open.
+func (w *world) openOf(part int32) *openStores {
+	id := task.ID{Subtopology: 1, Partition: part}
+	for _, p := range w.oracle.runs[id] {
+		for key, s := range p.stores {
+			if key.task == id {
+				return s
+			}
+		}
+	}
+	return nil
+}
+
+func (w *world) positionOf(part int32) int64 {
+	if s := w.openOf(part); s != nil {
+		return s.Position(0)
+	}
+	return -1
+}
+
+// closeAll ends all processes; the group must be empty afterwards.
+func (w *world) closeAll() {
+	w.ending = true
+	for _, h := range w.hosts {
+		h.wanted = false
+		h.p.shut(10 * time.Second)
+	}
+	w.awaitEnd(w.now.Add(20 * time.Second))
+}
+
+func (w *world) awaitEnd(deadline time.Time) {
+	running := slices.ContainsFunc(w.hosts, func(h *host) bool { return h.p != nil })
+	g := w.broker.Group(groupName)
+	switch {
+	case !running && len(g.Members) == 0:
+		w.oracle.over = true
+	case w.now.After(deadline):
+		w.violated("not ended in 20 s: running %v, members %d", running, len(g.Members))
+	default:
+		w.after(50*time.Millisecond, nil, func() { w.awaitEnd(deadline) })
+	}
+}

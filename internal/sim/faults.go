@@ -1,0 +1,146 @@
+package sim
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/understudy-streams/understudy/internal/modelbroker"
+	"github.com/understudy-streams/understudy/task"
+)
+
+// planFaults draws the faults of the run. Circumstances that last, such as lost connections, are in the mood.
+func (w *world) planFaults() {
+	kinds := []func(){
+		w.crashProcess, w.crashProcess, w.closeProcess, w.pauseBriefly, w.pauseLong, w.crashBroker, w.moveLeader, w.moveCoordinator, w.compact, w.cutLinks,
+	}
+	for range w.mood.faults {
+		kind := kinds[w.rng.IntN(len(kinds))]
+		w.after(time.Second+w.upTo(faultTime-2*time.Second), nil, kind)
+	}
+}
+
+func (w *world) fault(format string, args ...any) {
+	s := fmt.Sprintf("%9.3fs %s", w.now.Sub(epoch).Seconds(), fmt.Sprintf(format, args...))
+	w.faults = append(w.faults, s)
+	w.noteText(nil, "fault", s)
+}
+
+func (w *world) someHost() *host { return w.hosts[w.rng.IntN(len(w.hosts))] }
+
+func (w *world) crashProcess() {
+	h := w.someHost()
+	if h.p == nil {
+		return
+	}
+	wiped := w.rng.IntN(3) == 0
+	w.fault("crash of %s, disk wiped: %v", h.p.name, wiped)
+	h.crash()
+	if wiped {
+		h.wipe()
+	}
+	w.after(w.upTo(2*session), nil, h.start)
+}
+
+func (w *world) closeProcess() {
+	h := w.someHost()
+	if h.p == nil {
+		return
+	}
+	w.fault("close of %s", h.p.name)
+	h.wanted = false
+	h.p.shut(0)
+	w.after(time.Second+w.upTo(session), nil, func() { h.comeBack() })
+}
+
+// comeBack starts a process again once the one before has ended.
+func (h *host) comeBack() {
+	if h.w.ending {
+		return
+	}
+	h.wanted = true
+	if h.p != nil {
+		h.w.after(100*time.Millisecond, nil, h.comeBack)
+		return
+	}
+	h.start()
+}
+
+func (w *world) pauseBriefly() { w.pause(w.upTo(4 * time.Second)) }
+func (w *world) pauseLong()    { w.pause(session + w.upTo(session)) }
+
+func (w *world) pause(d time.Duration) {
+	h := w.someHost()
+	if h.p == nil {
+		return
+	}
+	w.fault("pause of %s for %v", h.p.name, d)
+	h.paused = w.now.Add(d)
+	h.woke = h.paused
+}
+
+func (w *world) crashBroker() {
+	node := int32(w.rng.IntN(w.cfg.Brokers))
+	if len(w.oracle.down) > 0 {
+		return // one at a time
+	}
+	w.fault("crash of broker %d", node)
+	w.oracle.down[node] = true
+	w.broker.Crash(w.now, node)
+	w.collect()
+	w.after(w.upTo(4*time.Second), nil, func() { w.restartBroker(node) })
+}
+
+func (w *world) restartBroker(node int32) {
+	delete(w.oracle.down, node)
+	w.broker.Restart(w.now, node)
+	w.collect()
+}
+
+func (w *world) moveLeader() {
+	topics := topics()
+	tp := task.TopicPartition{Topic: topics[w.rng.IntN(len(topics))], Partition: int32(w.rng.IntN(int(w.cfg.Parts)))}
+	to := w.someNode()
+	w.fault("leader of %v moves to %d", tp, to)
+	w.broker.MoveLeader(w.now, tp, to)
+	w.collect()
+}
+
+func (w *world) moveCoordinator() {
+	to := w.someNode()
+	w.fault("coordinator moves to %d", to)
+	w.broker.MoveCoordinator(w.now, groupName, to)
+	w.collect()
+}
+
+func (w *world) compact() {
+	w.fault("compaction")
+	w.oracle.compacted = true
+	for p := range w.cfg.Parts {
+		w.broker.Compact(w.now, task.TopicPartition{Topic: topicCounts, Partition: p}, false)
+	}
+	w.collect()
+}
+
+func (w *world) cutLinks() {
+	h := w.someHost()
+	if h.p == nil {
+		return
+	}
+	w.fault("all connections of %s are cut", h.p.name)
+	for _, l := range w.linksOf(h.p) {
+		l.cut(w.upTo(3 * time.Second))
+	}
+}
+
+// linksOf returns the open connections of a process in the order in which they were dialled.
+func (w *world) linksOf(p *process) []*link {
+	var ls []*link
+	for _, c := range slices.Sorted(maps.Keys(w.links)) {
+		if l := w.links[modelbroker.Conn(c)]; l.p == p {
+			ls = append(ls, l)
+		}
+	}
+	return ls
+}

@@ -1,0 +1,127 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/understudy-streams/understudy/internal/engine"
+	"github.com/understudy-streams/understudy/internal/group"
+	"github.com/understudy-streams/understudy/statestore"
+	"github.com/understudy-streams/understudy/task"
+)
+
+// host is a machine with a disk. At most one process runs on it.
+type host struct {
+	w       *world
+	n       int
+	disk    *statestore.Memory
+	p       *process
+	paused  time.Time // its process gets no event before
+	woke    time.Time
+	wanted  bool // a process shall run here
+	started int
+}
+
+func newHost(w *world, n int) *host {
+	return &host{w: w, n: n, disk: statestore.NewMemory(), wanted: true}
+}
+
+// process is the program between its start and its death.
+type process struct {
+	w      *world
+	host   *host
+	name   string
+	dead   bool
+	engine *engine.Engine
+	spec   []*task.Spec
+	box    lane
+	wake   wakeup
+	member member
+	offset *link
+	fetch  fetchers
+	sender sender
+	stores map[lifeKey]*openStores
+	writes map[task.ID]*lane
+	tasks  map[lifeKey]*taskRun
+}
+
+// lifeKey names one life of a task.
+type lifeKey struct {
+	task  task.ID
+	epoch uint64
+}
+
+func (h *host) start() {
+	if h.p != nil || !h.wanted {
+		return
+	}
+	h.started++
+	p := &process{
+		w: h.w, host: h, name: fmt.Sprintf("%c%d", 'A'+h.n, h.started),
+		stores: map[lifeKey]*openStores{}, writes: map[task.ID]*lane{}, tasks: map[lifeKey]*taskRun{},
+	}
+	h.p = p
+	p.spec = p.topology()
+	p.fetch.init(p)
+	p.sender.init(p)
+	p.engine = engine.New(engine.Config{
+		Group: group.Config{
+			Group: groupName, ProcessID: [16]byte{byte(h.n + 1)}, Session: session, Rebalance: rebalance, Heartbeat: 500 * time.Millisecond,
+			Seed: h.w.rng.Uint64(),
+		},
+		Specs: p.spec, Hashes: map[int32]uint64{0: 1, 1: 2}, QueueBytes: h.w.mood.queue, RestoreBytes: h.w.mood.restore,
+		PurgeEvery: 5 * time.Second, RefreshEvery: 5 * time.Second, OutOfRange: func(string) engine.Reset { return engine.ResetStop },
+	})
+	h.w.note(p, "start", task.ID{}, int64(h.started), 0)
+	p.tell(engine.Start{})
+	p.flushLater()
+}
+
+// flushLater makes the disk keep what was written, now and then.
+func (p *process) flushLater() {
+	p.w.after(p.w.mood.flush/2+p.w.upTo(p.w.mood.flush/2), p, func() {
+		if err := p.host.disk.Flush(); err != nil {
+			p.w.violated("%s: flush: %v", p.name, err)
+		}
+		p.flushLater()
+	})
+}
+
+// crash kills the process: nothing of it happens any more, but what it has sent is still on the way.
+func (h *host) crash() {
+	if h.p == nil {
+		return
+	}
+	h.w.note(h.p, "crash", task.ID{}, 0, 0)
+	h.end()
+	h.disk.Crash()
+}
+
+// end forgets the process and lets its connections go, a moment after what is on the way on them has arrived.
+func (h *host) end() {
+	p := h.p
+	p.dead = true
+	h.p, h.paused = nil, time.Time{}
+	h.w.oracle.ended(p)
+	for _, l := range h.w.linksOf(p) {
+		h.w.send(&l.out, h.w.netDelay(), nil, l.hangUp)
+	}
+}
+
+// wipe empties the disk.
+func (h *host) wipe() { h.disk = statestore.NewMemory() }
+
+// exited is called when the application has ended by itself.
+func (h *host) exited(err error) {
+	if err != nil {
+		h.w.violated("%s ended: %v", h.p.name, err)
+		return
+	}
+	h.end()
+	if err := h.disk.Close(); err != nil {
+		h.w.violated("%s: close of its disk: %v", h.name(), err)
+	}
+	h.disk.Crash() // closed and flushed: opens again as it was
+}
+
+func (h *host) name() string { return fmt.Sprintf("%c%d", 'A'+h.n, h.started) }

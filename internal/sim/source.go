@@ -1,0 +1,58 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/understudy-streams/understudy/internal/kcode"
+	"github.com/understudy-streams/understudy/internal/modelbroker"
+	"github.com/understudy-streams/understudy/task"
+)
+
+// source writes the input: each record once, a few at a time, as long as the faults last. Its connections know no faults but a broker's.
+type source struct {
+	w     *world
+	word  []string // of each record
+	left  int      // not written yet
+	truth map[string]int
+}
+
+func (s *source) init(w *world) {
+	*s = source{w: w, left: w.cfg.Records, truth: map[string]int{}}
+	for range w.cfg.Records {
+		word := fmt.Sprintf("w%d", w.rng.IntN(words))
+		s.word = append(s.word, word)
+		s.truth[word]++
+	}
+}
+
+func (s *source) begin() {
+	for id := 0; id < len(s.word); {
+		n := min(1+s.w.rng.IntN(8), len(s.word)-id)
+		ids := make([]int, n)
+		for i := range ids {
+			ids[i] = id + i
+		}
+		id += n
+		tp := task.TopicPartition{Topic: topicIn, Partition: int32(s.w.rng.IntN(int(s.w.cfg.Parts)))}
+		s.w.after(s.w.upTo(faultTime-2*time.Second), nil, func() { s.write(tp, ids) })
+	}
+}
+
+// write appends records; those that were not appended are tried again.
+func (s *source) write(tp task.TopicPartition, ids []int) {
+	batch := modelbroker.ProduceBatch{TopicPartition: tp, ProducerID: -1}
+	for _, id := range ids {
+		batch.Records = append(batch.Records, task.OutRecord{Key: []byte(s.word[id]), Value: recordValue(id), Timestamp: s.w.now.UnixMilli()})
+	}
+	node, _ := s.w.broker.Leader(tp)
+	l := &link{w: s.w, node: node, sure: true}
+	l.call(modelbroker.ProduceRequest{Batches: []modelbroker.ProduceBatch{batch}}, func(r modelbroker.Response, err error) {
+		l.close()
+		if err == nil && r.(modelbroker.ProduceResponse).Parts[0].Code == kcode.None || s.w.oracle.input[ids[0]] {
+			s.left -= len(ids)
+			return
+		}
+		s.w.after(200*time.Millisecond, nil, func() { s.write(tp, ids) })
+	})
+}

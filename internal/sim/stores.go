@@ -1,0 +1,68 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/understudy-streams/understudy/internal/engine"
+	"github.com/understudy-streams/understudy/statestore"
+	"github.com/understudy-streams/understudy/task"
+)
+
+// openStores are the stores of one life of a task.
+type openStores struct{ statestore.TaskStores }
+
+func (p *process) openStores(a engine.OpenStores) {
+	ts, err := p.host.disk.Open(a.Task, a.Stores)
+	ev := engine.StoresOpened{Task: a.Task, Epoch: a.Epoch, Err: err}
+	if err == nil {
+		p.stores[lifeKey{a.Task, a.Epoch}] = &openStores{ts}
+		for i := range a.Stores {
+			ev.Positions = append(ev.Positions, ts.Position(i))
+		}
+	}
+	p.tell(ev)
+}
+
+func (p *process) closeStores(a engine.CloseStores) {
+	key := lifeKey{a.Task, a.Epoch}
+	s := p.stores[key]
+	delete(p.stores, key)
+	if s == nil {
+		p.tell(engine.StoresClosed{Task: a.Task, Epoch: a.Epoch})
+		return
+	}
+	p.write(a.Task, func() { p.tell(engine.StoresClosed{Task: a.Task, Epoch: a.Epoch, Err: s.Close()}) })
+}
+
+func (p *process) apply(a engine.Apply) {
+	s := p.stores[lifeKey{a.Task, a.Epoch}]
+	p.write(a.Task, func() {
+		var err error
+		if a.Bulk {
+			err = s.Ingest(a.Batch)
+		} else {
+			err = s.Apply(a.Batch)
+		}
+		p.w.oracle.applied(p, a, s)
+		p.tell(engine.Applied{Task: a.Task, Epoch: a.Epoch, Err: err})
+	})
+}
+
+func (p *process) wipe(a engine.Wipe) {
+	s := p.stores[lifeKey{a.Task, a.Epoch}]
+	p.write(a.Task, func() { p.tell(engine.Applied{Task: a.Task, Epoch: a.Epoch, Err: s.Wipe(a.Store)}) })
+}
+
+// write does something to the stores of a task in the writer pool, after what was asked for before.
+func (p *process) write(id task.ID, f func()) {
+	l := p.writes[id]
+	if l == nil {
+		l = &lane{}
+		p.writes[id] = l
+	}
+	d := p.w.upTo(p.w.mood.write)
+	if p.w.chance(p.w.mood.slowWrite) {
+		d = p.w.upTo(2 * time.Second)
+	}
+	p.w.send(l, d, p, f)
+}

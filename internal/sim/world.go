@@ -1,0 +1,136 @@
+package sim
+
+import (
+	"container/heap"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/understudy-streams/understudy/internal/modelbroker"
+)
+
+const groupName = "app"
+
+// epoch is when a run begins.
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// world is everything in a run.
+type world struct {
+	cfg    Config
+	mood   mood
+	rng    *rand.Rand
+	now    time.Time
+	queue  queue
+	seq    uint64
+	broker *modelbroker.Broker
+	calls  map[uint64]*call
+	links  map[modelbroker.Conn]*link
+	lastID uint64
+	hosts  []*host
+	source source
+	oracle oracle
+	trace  trace
+	events int
+	healed bool // no more faults
+	ending bool // nothing is started any more
+	failed error
+	faults []string
+}
+
+// Run plays one seed.
+func Run(cfg Config) Result {
+	w := newWorld(cfg.withDefaults())
+	w.begin()
+	w.loop()
+	r := Result{
+		Seed: cfg.Seed, Err: w.failed, Hash: w.trace.hash, Events: w.events, Virtual: w.now.Sub(epoch), Faults: w.faults, Foreign: w.oracle.foreign,
+	}
+	if w.failed != nil {
+		r.Trace = w.trace.lines()
+	}
+	return r
+}
+
+func newWorld(cfg Config) *world {
+	rng := rand.New(rand.NewPCG(cfg.Seed, 0x73696d))
+	w := &world{
+		cfg: cfg, rng: rng, now: epoch, calls: map[uint64]*call{}, links: map[modelbroker.Conn]*link{},
+		mood: newMood(rng, cfg.Calm), trace: newTrace(cfg.Trace),
+	}
+	w.oracle.init(w)
+	topics := map[string]modelbroker.TopicConfig{}
+	for _, name := range []string{topicIn, topicWords, topicOut} {
+		topics[name] = modelbroker.TopicConfig{Partitions: cfg.Parts}
+	}
+	topics[topicCounts] = modelbroker.TopicConfig{Partitions: cfg.Parts, Configs: map[string]string{"cleanup.policy": "compact"}}
+	w.broker = modelbroker.New(modelbroker.Config{
+		Brokers: cfg.Brokers, Topics: topics, Seed: cfg.Seed, Failover: 2 * time.Second, Load: w.upTo(50 * time.Millisecond),
+		LeaderSettle: w.upTo(20 * time.Millisecond), MinSession: time.Second, Committed: w.oracle.committed,
+	})
+	for i := range cfg.Instances {
+		w.hosts = append(w.hosts, newHost(w, i))
+	}
+	w.source.init(w)
+	return w
+}
+
+func (w *world) begin() {
+	for _, h := range w.hosts {
+		w.after(w.upTo(2*time.Second), nil, h.start)
+	}
+	w.source.begin()
+	w.planFaults()
+	w.after(faultTime, nil, w.heal)
+}
+
+// loop takes the next event, of the queue or of the broker, until nothing is left, something does not hold, or the end is reached.
+func (w *world) loop() {
+	for w.failed == nil && !w.oracle.over {
+		wake, waits := w.broker.Wake()
+		if len(w.queue) == 0 || waits && wake.Before(w.queue[0].at) {
+			if !waits {
+				return
+			}
+			w.now = later(w.now, wake)
+			w.broker.Advance(w.now)
+			w.collect()
+			continue
+		}
+		e := heap.Pop(&w.queue).(*event)
+		w.now = e.at
+		if e.p != nil && !w.awake(e) {
+			continue
+		}
+		w.events++
+		e.run()
+	}
+}
+
+// awake says whether an event reaches its process now. One for a paused process is put off, in its place among the others.
+func (w *world) awake(e *event) bool {
+	switch {
+	case e.p.dead:
+		return false
+	case e.p.host.paused.After(w.now):
+		e.at = e.p.host.paused
+		heap.Push(&w.queue, e)
+		return false
+	}
+	return true
+}
+
+// violated notes the first thing that does not hold; the run ends with it.
+func (w *world) violated(format string, args ...any) {
+	if w.failed == nil {
+		w.failed = fmt.Errorf("at %v: "+format, append([]any{w.now.Sub(epoch)}, args...)...)
+	}
+}
+
+func (w *world) upTo(d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	return time.Duration(w.rng.Int64N(int64(d) + 1))
+}
+
+func (w *world) chance(p float64) bool { return p > 0 && !w.healed && w.rng.Float64() < p }
