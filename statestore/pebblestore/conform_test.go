@@ -6,13 +6,10 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/understudy-streams/understudy/statestore"
 	"github.com/understudy-streams/understudy/statestore/storetest"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // restartable lets the suite restart a database in a memory file system.
 type restartable struct {

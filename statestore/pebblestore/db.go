@@ -66,6 +66,7 @@ func Open(opts Options) (*DB, error) {
 		default:
 		}
 	}
+	d.health.fatal = d.fs.breakDown
 	p := opts.pebble(d.fs, d.health)
 	d.unref = func() {
 		p.FileCache.Unref()
@@ -273,11 +274,23 @@ func (d *DB) Close() error {
 
 	err := d.lastFlush()
 	d.fs.close()
-	err = errors.Join(err, d.db.Close())
+	err = errors.Join(err, d.closePebble())
 	close(d.idle)
 	<-d.stopped
 	d.unref()
 	return err
+}
+
+// closePebble turns a panic over a database that is broken into an error.
+func (d *DB) closePebble() (err error) {
+	defer func() {
+		if r := recover(); r != nil && d.health.err() != nil {
+			err = fmt.Errorf("pebblestore: close of a broken database: %v", r)
+		} else if r != nil {
+			panic(r)
+		}
+	}()
+	return d.db.Close()
 }
 
 func (d *DB) lastFlush() error {

@@ -1,7 +1,9 @@
 package pebblestore
 
 import (
+	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -9,12 +11,19 @@ import (
 
 const maxDelays = 50 // the longest wait of a delayFS, in units of its shortest
 
+// errBroken is what every write gets once the database is broken.
+var errBroken = errors.New("pebblestore: no writes any more")
+
 // delayFS makes the creation of a file wait after a disk error. Pebble tries a failed flush again at once and for ever, each time by
 // creating a file; on a full disk that burns a processor and fills the log.
+//
+// After a fatal error it refuses all writes: Pebble expects not to live on, and what it has in memory may no longer be what is on disk. A
+// further version of the database must not come of it, nor a compaction, which would panic over the difference.
 type delayFS struct {
 	vfs.FS
 	shortest time.Duration
 	closing  chan struct{}
+	broken   atomic.Bool
 
 	mu    sync.Mutex
 	delay time.Duration // of the next Create, 0 while all is well
@@ -30,6 +39,10 @@ func (d *delayFS) Unwrap() vfs.FS { return d.FS }
 
 func (d *delayFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	d.wait()
+	if d.broken.Load() {
+		d.failed()
+		return nil, errBroken
+	}
 	f, err := d.FS.Create(name, c)
 	if err != nil {
 		d.failed()
@@ -37,6 +50,9 @@ func (d *delayFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error)
 	}
 	return delayFile{File: f, fs: d}, nil
 }
+
+// breakDown refuses all writes from here on.
+func (d *delayFS) breakDown() { d.broken.Store(true) }
 
 func (d *delayFS) wait() {
 	d.mu.Lock()
@@ -75,6 +91,9 @@ type delayFile struct {
 }
 
 func (f delayFile) Write(b []byte) (int, error) {
+	if f.fs.broken.Load() {
+		return 0, errBroken
+	}
 	n, err := f.File.Write(b)
 	if err != nil {
 		f.fs.failed()
@@ -82,11 +101,15 @@ func (f delayFile) Write(b []byte) (int, error) {
 	return n, err
 }
 
-func (f delayFile) Sync() error { return f.sync(f.File.Sync()) }
+func (f delayFile) Sync() error { return f.sync(f.File.Sync) }
 
-func (f delayFile) SyncData() error { return f.sync(f.File.SyncData()) }
+func (f delayFile) SyncData() error { return f.sync(f.File.SyncData) }
 
-func (f delayFile) sync(err error) error {
+func (f delayFile) sync(sync func() error) error {
+	if f.fs.broken.Load() {
+		return errBroken
+	}
+	err := sync()
 	if err != nil {
 		f.fs.failed()
 	} else {

@@ -2,6 +2,7 @@ package pebblestore
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -29,6 +30,7 @@ type health struct {
 	broken  atomic.Pointer[BrokenError]
 	corrupt atomic.Bool
 	flushed func() // a flush has ended
+	fatal   func() // nothing must be written any more
 
 	mu      sync.Mutex
 	diskErr error // of the last flush or compaction, nil after one that succeeded
@@ -41,8 +43,15 @@ func (h *health) Errorf(format string, args ...any) {
 	h.log.Warn("pebble error", zap.String("err", fmt.Sprintf(format, args...)))
 }
 
-// Fatalf is called where Pebble would end the process. It returns, and from here on the database refuses all work.
+// Fatalf is called where Pebble would end the process. It returns, and from here on the database refuses all work, and the file system
+// all that goes on in the background.
 func (h *health) Fatalf(format string, args ...any) {
+	h.fatal()
+	if len(args) == 1 {
+		if _, ok := args[0].(error); ok {
+			format = strings.NewReplacer("%s", "%w", "%v", "%w").Replace(format)
+		}
+	}
 	err := &BrokenError{Dir: h.dir, Err: fmt.Errorf(format, args...)}
 	if !h.broken.CompareAndSwap(nil, err) {
 		return
