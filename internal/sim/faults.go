@@ -76,7 +76,7 @@ func (w *world) pause(d time.Duration) {
 		return
 	}
 	w.fault("pause of %s for %v", h.p.name, d)
-	h.paused = w.now.Add(d)
+	h.paused = later(h.paused, w.now.Add(d))
 	h.woke = h.paused
 }
 
