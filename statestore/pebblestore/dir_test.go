@@ -215,7 +215,7 @@ func TestCorruptBlock(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, b, 0o600))
 	}
 	opts := smallOptions()
-	reported := make(chan error, 100)
+	reported := make(chan error, 1)
 	opts.Listener.Corrupt = func(err error) { reported <- err }
 	d, err := OpenDir(state, "app", opts)
 	require.NoError(t, err)
@@ -238,7 +238,8 @@ func TestCorruptBlock(t *testing.T) {
 	for it.Next() {
 	}
 	require.Error(t, it.Close())
-	require.NotEmpty(t, reported)
+	require.Error(t, <-reported, "once")
+	require.Empty(t, reported)
 	require.True(t, d.DB.Corrupt())
 	require.NoError(t, ts.Close())
 	_ = d.Close()

@@ -119,10 +119,12 @@ func (h *health) diskOK() {
 	}
 }
 
+// corrupted tells of the first corrupt block.
 func (h *health) corrupted(err error) {
-	if h.corrupt.CompareAndSwap(false, true) {
-		h.log.Error("state database corrupt: it is put aside at the next start", zap.String("dir", h.dir), zap.Error(err))
+	if !h.corrupt.CompareAndSwap(false, true) {
+		return
 	}
+	h.log.Error("state database corrupt: it is put aside at the next start", zap.String("dir", h.dir), zap.Error(err))
 	if h.l.Corrupt != nil {
 		h.l.Corrupt(err)
 	}

@@ -42,7 +42,7 @@ type Listener struct {
 	DiskError  func(error)                            // a flush or compaction failed, and will be tried again
 	DiskOK     func()                                 // a flush has succeeded after a DiskError
 	DiskSlow   func(path string, taken time.Duration) // one operation takes long
-	Corrupt    func(error)                            // a block on disk is corrupt; the next OpenDir puts the database aside
+	Corrupt    func(error)                            // a first block on disk is corrupt; the next OpenDir puts the database aside
 	Broken     func(error)                            // the database can no longer be written: close it and open it again
 	WriteStall func(stalled bool)                     // writes wait for flushes or compactions
 }
