@@ -16,8 +16,11 @@ type RepartitionOption interface{ applyRepartition(o *options) }
 // TableOption is an option of a step that makes a table: [WithSerdes], [EmitPerUpdate], [EmitAtCommit], [WithoutChangelog].
 type TableOption interface{ applyTable(o *options) }
 
-// SourceOption is an option of a step that reads a topic: [As], [OnNegativeTimestamp], and for a table every [TableOption].
+// SourceOption is an option of [Builder.Stream]: [As], [OnNegativeTimestamp].
 type SourceOption interface{ applySource(o *options) }
+
+// TableSourceOption is an option of [Builder.Table]: [As], [OnNegativeTimestamp], [EmitPerUpdate], [EmitAtCommit], [WithoutChangelog].
+type TableSourceOption interface{ applyTableSource(o *options) }
 
 // ProcessOption is an option of [Stream.Process]: [WithStores], [WithSerdes].
 type ProcessOption interface{ applyProcess(o *options) }
@@ -46,6 +49,7 @@ type NameOption struct{ name string }
 func (n NameOption) applyStep(o *options)        { o.name = n.name }
 func (n NameOption) applyRepartition(o *options) { o.name = n.name }
 func (n NameOption) applySource(o *options)      { o.name = n.name }
+func (n NameOption) applyTableSource(o *options) { o.name = n.name }
 
 // WithSerdes names the serdes of the keys and values that a step puts out or stores. Nil leaves one as it is.
 func WithSerdes[K, V any](keys serde.Serde[K], values serde.Serde[V]) SerdeOption {
@@ -88,9 +92,9 @@ const (
 	EmitPerUpdate
 )
 
-func (e Emission) applyTable(o *options)   { o.emission = e }
-func (e Emission) applySource(o *options)  { o.emission = e }
-func (e Emission) applyBuilder(b *Builder) { b.emission = e }
+func (e Emission) applyTable(o *options)       { o.emission = e }
+func (e Emission) applyTableSource(o *options) { o.emission = e }
+func (e Emission) applyBuilder(b *Builder)     { b.emission = e }
 
 // WithoutChangelog makes a store that is not logged: it is empty in a task that moved.
 func WithoutChangelog() ChangelogOption { return ChangelogOption{} }
@@ -98,9 +102,9 @@ func WithoutChangelog() ChangelogOption { return ChangelogOption{} }
 // ChangelogOption is what [WithoutChangelog] returns.
 type ChangelogOption struct{}
 
-func (ChangelogOption) applyTable(o *options)  { o.noChangelog = true }
-func (ChangelogOption) applySource(o *options) { o.noChangelog = true }
-func (ChangelogOption) applyStore(o *options)  { o.noChangelog = true }
+func (ChangelogOption) applyTable(o *options)       { o.noChangelog = true }
+func (ChangelogOption) applyTableSource(o *options) { o.noChangelog = true }
+func (ChangelogOption) applyStore(o *options)       { o.noChangelog = true }
 
 // OnNegativeTimestamp says what becomes of records with a timestamp below zero: [FailRecord], the default, [DropRecord] or
 // [UseStreamTime].
@@ -111,7 +115,8 @@ func OnNegativeTimestamp(n NegativeTimestamp) NegativeTimestampOption {
 // NegativeTimestampOption is what [OnNegativeTimestamp] returns.
 type NegativeTimestampOption struct{ n NegativeTimestamp }
 
-func (n NegativeTimestampOption) applySource(o *options) { o.negative = n.n }
+func (n NegativeTimestampOption) applySource(o *options)      { o.negative = n.n }
+func (n NegativeTimestampOption) applyTableSource(o *options) { o.negative = n.n }
 
 // NegativeTimestamp is what a source does with a record whose timestamp is below zero.
 type NegativeTimestamp = task.NegativeTimestamp

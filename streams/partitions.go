@@ -82,7 +82,7 @@ func (u union) of(names []string) [][]string {
 //
 // All faults come in one [*TopologyError]: a topic that does not exist, topics that must be equal and are not.
 func (t *Topology) Partitions(external func(topic string) (int32, bool)) (map[string]int32, error) {
-	p := &partitioning{t: t, counts: make(map[string]int32), busy: make(map[string]bool)}
+	p := newPartitioning(t)
 	for _, topic := range t.Sources {
 		n, ok := external(topic)
 		if !ok || n <= 0 {
@@ -121,6 +121,18 @@ type partitioning struct {
 	counts map[string]int32
 	busy   map[string]bool // being computed: a loop through topics adds nothing
 	faults []error
+}
+
+func newPartitioning(t *Topology) *partitioning {
+	return &partitioning{t: t, counts: make(map[string]int32), busy: make(map[string]bool)}
+}
+
+// checkPartitions reports repartition topics that must be equal and were given different numbers. Topics of the user are not known yet.
+func (t *Topology) checkPartitions() []error {
+	p := newPartitioning(t)
+	p.enforced()
+	p.check()
+	return p.faults
 }
 
 func (p *partitioning) faultf(format string, args ...any) {

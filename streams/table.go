@@ -24,10 +24,10 @@ func newTable[K, V any](b *Builder, s *step, def *storeDef, keys serde.Serde[K],
 
 // Table reads a topic as a table. The rows are in a store with the name given by [As], or else the topic's name. Later records replace
 // earlier ones, whatever their timestamps; a null value deletes the row. Records with a null key are dropped and counted.
-func (b *Builder) Table[K, V any](topic string, keys serde.Serde[K], values serde.Serde[V], opts ...SourceOption) Table[K, V] {
+func (b *Builder) Table[K, V any](topic string, keys serde.Serde[K], values serde.Serde[V], opts ...TableSourceOption) Table[K, V] {
 	var o options
 	for _, opt := range opts {
-		opt.applySource(&o)
+		opt.applyTableSource(&o)
 	}
 	b.name("topic of a Table", topic)
 	store := o.name

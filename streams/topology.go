@@ -54,8 +54,8 @@ func newTopology(b *Builder, app string) (*Topology, error) {
 	}
 	t.listTopics()
 	t.copartition()
-	if err := t.checkNames(); err != nil {
-		return nil, err
+	if faults := append(t.checkNames(), t.checkPartitions()...); len(faults) > 0 {
+		return nil, newTopologyError(faults)
 	}
 	return t, nil
 }
@@ -210,17 +210,13 @@ func (t *Topology) listTopics() {
 }
 
 // checkNames reports an internal topic that the user reads or writes by its full name.
-func (t *Topology) checkNames() error {
-	var faults []error
+func (t *Topology) checkNames() (faults []error) {
 	for _, topic := range t.Internal {
 		if slices.Contains(t.Sources, topic.Name) || slices.Contains(t.Sinks, topic.Name) {
 			faults = append(faults, fmt.Errorf("topic %q belongs to the application itself: use the step that makes it, or another name", topic.Name))
 		}
 	}
-	if len(faults) > 0 {
-		return newTopologyError(faults)
-	}
-	return nil
+	return faults
 }
 
 // union is a set of disjoint groups of numbers.
