@@ -74,9 +74,10 @@ type Engine struct {
 	lastReq uint64
 	stuck   int
 
-	prepare   *prepare // a release that is under way for the next join
-	assigned  bool     // an assignment has been applied and not been lost
-	left      bool     // leaving the group has begun
+	prepare   *prepare  // a release that is under way for the next join
+	assigned  bool      // an assignment has been applied and not been lost
+	left      bool      // leaving the group has begun
+	leased    time.Time // the end of the lease that the sender knows
 	closeBy   time.Time
 	startTry  int
 	startAt   time.Time // when EnsureTopics is tried again

@@ -38,6 +38,10 @@ func (e *Engine) step(ev group.Event) {
 			e.do(MemberAction{Action: a})
 		}
 	}
+	if until := e.member.Lease(); !until.IsZero() && !until.Equal(e.leased) {
+		e.leased = until
+		e.do(ToSender{Event: Leased{Until: until}})
+	}
 }
 
 // beginPrepare releases what is to be handed over before the join is sent.

@@ -53,6 +53,7 @@ type Sender struct {
 	owners    map[ownerKey]*owner
 	ended     map[task.ID]uint64 // the last epoch of a task that is over
 	dropped   uint64             // all epochs up to this one are over
+	lease     time.Time          // nothing is sent from then on; zero: no bound
 	refreshAt time.Time          // no metadata is asked for before this
 	asked     bool               // a refresh is under way
 	wake      time.Time
@@ -102,6 +103,9 @@ type (
 	// DropAll forgets everything of every task, as the end of a lease demands; a new producer id is taken afterwards. Lives up to Epoch are
 	// over: what their tasks hand over before they hear of it is dropped.
 	DropAll struct{ Epoch uint64 }
+	// Leased says until when the process may produce. A process that has slept may run its sender before it learns that its lease is over;
+	// what is sent then goes into changelogs that are somebody else's. Before the first one there is no bound.
+	Leased struct{ Until time.Time }
 	// SenderTick lets time pass.
 	SenderTick struct{}
 )
@@ -112,6 +116,7 @@ func (Produced) senderEvent()        {}
 func (LeadersKnown) senderEvent()    {}
 func (ForgetTask) senderEvent()      {}
 func (DropAll) senderEvent()         {}
+func (Leased) senderEvent()          {}
 func (SenderTick) senderEvent()      {}
 
 // ProducedPart is the broker's answer for one partition of a Produce.
@@ -198,6 +203,8 @@ func (s *Sender) Step(now time.Time, ev SenderEvent) []SenderAction {
 	case DropAll:
 		s.dropped = max(s.dropped, ev.Epoch)
 		s.dropAll()
+	case Leased:
+		s.lease = ev.Until
 	case SenderTick:
 		s.wake = time.Time{}
 	}
@@ -298,6 +305,9 @@ func (s *Sender) send() {
 	})
 	if len(s.order) == 0 {
 		return
+	}
+	if !s.lease.IsZero() && !s.now.Before(s.lease) {
+		return // another lease comes, or DropAll
 	}
 	if !s.havePID {
 		s.askProducerID()

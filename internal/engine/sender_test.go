@@ -438,3 +438,15 @@ func TestSenderRefusesEffectsOfALifeThatIsOver(t *testing.T) {
 		})
 	}
 }
+
+func TestSenderSendsNothingAfterTheLease(t *testing.T) {
+	b := newSenderBench(t, SenderConfig{})
+	b.step(Leased{Until: t0.Add(time.Second)})
+	b.step(EffectsMade{effects(id00, 1, 1, 1, 10, out0)})
+	b.ready(map[task.TopicPartition]int32{out0: 1})
+	require.Empty(t, b.sent, "it lingers")
+	b.after(time.Second) // the process slept
+	require.Empty(t, b.sent)
+	b.step(Leased{Until: t0.Add(2 * time.Second)})
+	require.Len(t, b.last().Batches, 1, "the lease was renewed: nobody else has the task")
+}

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/understudy-streams/understudy/assignor"
 	"github.com/understudy-streams/understudy/task"
 )
 
@@ -44,9 +45,9 @@ type Machine struct {
 	joinSeq  uint64
 	round    int32 // the generation that was joined and not yet applied
 	reason   string
-	pending  string // why another round is wanted after this one
-	moves    []Moved
-	shrink   int // how often a plan was too large in a row
+	pending  string        // why another round is wanted after this one
+	plan     assignor.Plan // the leader's, until it is applied
+	shrink   int           // how often a plan was too large in a row
 
 	lease lease
 
@@ -101,6 +102,9 @@ func (m *Machine) State() State {
 func (m *Machine) Membership() (memberID string, generation int32, coordinator string) {
 	return m.memberID, m.applied.generation, m.addr
 }
+
+// Lease says until when the member's tasks may run if nothing more is heard of the coordinator; zero where there are none.
+func (m *Machine) Lease() time.Time { return m.lease.end() }
 
 // Step takes an event and returns what is to be done about it. The slice is reused by the next Step.
 func (m *Machine) Step(now time.Time, ev Event) []Action {

@@ -86,7 +86,7 @@ type mood struct {
 func newMood(rng *rand.Rand, calm bool) mood {
 	pick := func(ds ...time.Duration) time.Duration { return ds[rng.IntN(len(ds))] }
 	m := mood{
-		hop: pick(0, 50*time.Microsecond, time.Millisecond), net: pick(time.Millisecond, 5*time.Millisecond),
+		hop: pick(0, 50*time.Microsecond, time.Millisecond, 20*time.Millisecond), net: pick(time.Millisecond, 5*time.Millisecond, 20*time.Millisecond),
 		write: pick(time.Millisecond, 20*time.Millisecond), work: pick(100*time.Microsecond, 2*time.Millisecond, 50*time.Millisecond),
 		turn: 1 + rng.IntN(20), commit: pick(100*time.Millisecond, 500*time.Millisecond, time.Second),
 		queue: []int{300, 4 << 20}[rng.IntN(2)], restore: []int{200, 8 << 20}[rng.IntN(2)],
@@ -101,7 +101,7 @@ func newMood(rng *rand.Rand, calm bool) mood {
 		}
 		return p * rng.Float64()
 	}
-	m.slowNet, m.loss, m.slowWrite, m.slowWork = some(0.02), some(0.02), some(0.1), some(0.02)
-	m.faults = rng.IntN(8)
+	m.slowNet, m.loss, m.slowWrite, m.slowWork = some(0.05), some(0.05), some(0.2), some(0.05)
+	m.faults = rng.IntN([]int{4, 10, 25}[rng.IntN(3)])
 	return m
 }
