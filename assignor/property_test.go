@@ -388,3 +388,16 @@ func TestSharesFollowCapacity(t *testing.T) {
 		}
 	})
 }
+
+// Many partitions over few members: even, and at rest at once.
+func TestManyPartitions(t *testing.T) {
+	g := newGroup(Subtopology{ID: 0, Partitions: 64, Stateful: true})
+	g.add("a")
+	g.add("b")
+	require.Equal(t, 1, g.settle(t, 1))
+	require.Len(t, g.runs()["a"], 32)
+	require.Equal(t, 1, g.settle(t, 1))
+	g.add("c")
+	require.Equal(t, 2, g.settle(t, 2))
+	require.Len(t, g.runs()["c"], 21)
+}

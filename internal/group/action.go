@@ -85,9 +85,12 @@ type Assigned struct {
 	Marked     []task.ID
 	// Counts are the numbers of partitions that the plan was made with. Where one is larger than the member's own, the member's is old.
 	Counts []Count
-	// Moves are the changes of owner in the plan, with their reasons; only the leader knows them.
-	Moves  []assignor.Move
-	Reason string
+	// Moves are the changes of owner in the plan, with their reasons, and Unassigned the tasks that no member can run; Degraded says why a
+	// plan moves nothing although it should. Only the leader knows these.
+	Moves      []assignor.Move
+	Unassigned []task.ID
+	Degraded   string
+	Reason     string
 }
 
 // Lost means that the tasks are not this member's any more: stop them all at once, without a commit.

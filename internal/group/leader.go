@@ -9,7 +9,7 @@ import (
 )
 
 // lead makes the plan of a generation from what the members declared. It asks nobody anything: released tasks wait for it.
-func (m *Machine) lead(members []JoinedMember) ([]SyncAssignment, []Moved) {
+func (m *Machine) lead(members []JoinedMember) ([]SyncAssignment, assignor.Plan) {
 	state := assignor.State{Subtopologies: m.topo.shape()}
 	foreign := foreigners{}
 	left := planBudget - memberOverhead*len(members)
@@ -27,7 +27,7 @@ func (m *Machine) lead(members []JoinedMember) ([]SyncAssignment, []Moved) {
 		plan = assignor.NoMoves(state, "the plan is too large")
 		out, _ = m.encode(plan, nil, false)
 	}
-	return out, plan.Moves
+	return out, plan
 }
 
 // read turns a member's bytes into what the plan is made from. What cannot be read must never look like a member that runs nothing.

@@ -63,6 +63,20 @@ func TestLeaderPlans(t *testing.T) {
 	require.Equal(t, a.Digest, b.Digest)
 }
 
+// The leader tells its owner what the plan could not do.
+func TestLeaderReports(t *testing.T) {
+	r := newRig(t).preparing().prepared()
+	nobody := word(assignor.Subscription{Generation: -1}, assignor.MemberData{Hashes: []assignor.Hash{{Subtopology: 7, Sum: 1}}})
+	r.step(JoinDone{Req: want[SendJoin](r).Req, Sent: r.now, MemberID: "me", Generation: 1, Leader: true, Members: []JoinedMember{{ID: "me", Metadata: nobody}}})
+	a := want[Assigned](r.syncDone(assignor.PlanData{}))
+	require.Equal(t, []task.ID{id(0, 0), id(0, 1)}, a.Unassigned)
+
+	r = newRig(t).preparing().prepared()
+	r.step(JoinDone{Req: want[SendJoin](r).Req, Sent: r.now, MemberID: "me", Generation: 1, Leader: true, Members: []JoinedMember{{ID: "me"}}})
+	require.NotEmpty(t, want[Assigned](r.syncDone(assignor.PlanData{})).Degraded)
+	require.Empty(t, want[Assigned](r.step(Rejoin{Reason: "test"}).prepared().joinDone(2).syncDone(assignor.PlanData{})).Degraded, "it leads no more")
+}
+
 // A claim is one if either the standard part or our own says so; a member that cannot be read keeps what it says it has.
 func TestLeaderReadsClaims(t *testing.T) {
 	newcomer := JoinedMember{ID: "z", Metadata: word(assignor.Subscription{Generation: -1}, assignor.MemberData{})}

@@ -3,6 +3,7 @@ package group
 import (
 	"cmp"
 	"errors"
+	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -16,6 +17,11 @@ import (
 
 	"github.com/understudy-streams/understudy/internal/modelbroker"
 	"github.com/understudy-streams/understudy/task"
+)
+
+var (
+	seeds     = flag.Uint64("seeds", 300, "how many seeds the simulation runs")
+	firstSeed = flag.Uint64("seed", 0, "the first of them")
 )
 
 // world runs members over the model of a broker in virtual time, on one goroutine, from one seed.
@@ -32,6 +38,10 @@ type world struct {
 	calls  map[uint64]*call
 	lastID uint64
 	bad    string
+
+	lastCheck time.Time
+	ran       map[task.ID]bool          // at the last check
+	pauses    map[task.ID]time.Duration // how long each task has run nowhere, since the map was made
 }
 
 type todo struct {
@@ -184,6 +194,18 @@ func (w *world) check() {
 			runs[id] = p
 		}
 	}
+	if w.pauses != nil {
+		for id := range w.pauses {
+			if !w.ran[id] {
+				w.pauses[id] += w.now.Sub(w.lastCheck)
+			}
+		}
+		w.ran = map[task.ID]bool{}
+		for id := range runs {
+			w.ran[id] = true
+		}
+	}
+	w.lastCheck = w.now
 }
 
 func (w *world) spawn() *process {
@@ -383,7 +405,13 @@ func (p *process) call(kind int, addr string, timeout time.Duration, req modelbr
 	}
 	w.lastID++
 	id, conn := w.lastID, p.conns[kind]
-	w.calls[id] = &call{p: p, kind: kind, conn: conn, done: func(r modelbroker.Response, err error) { p.step(answer(r, sent, err)) }}
+	w.calls[id] = &call{p: p, kind: kind, conn: conn, done: func(r modelbroker.Response, err error) {
+		ev := answer(r, sent, err)
+		p.step(ev)
+		if w.rng.IntN(8) == 0 { // an answer that comes twice changes nothing
+			w.at(time.Duration(w.rng.IntN(300))*time.Millisecond, func() { p.step(ev) })
+		}
+	}}
 	w.at(w.latency(), func() {
 		if w.calls[id] != nil {
 			w.broker.Receive(w.now, conn, id, req)
@@ -494,9 +522,11 @@ func (w *world) requireConverged() {
 }
 
 // TestSimulation shakes groups at random and holds them against S1 (no task runs twice under a valid lease) at every event, and against
-// convergence at the end. The seed is in the name of the failing test, the trace in its message.
+// convergence at the end. The seed is in the name of the failing test,
+// the trace in its message; -seed and -seeds choose others.
 func TestSimulation(t *testing.T) {
-	for seed := range uint64(300) {
+	for i := range *seeds {
+		seed := *firstSeed + i
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			w := newWorld(t, seed, 3)
 			for range 1 + w.rng.IntN(3) {
@@ -524,4 +554,73 @@ func (w *world) counts() (out []int) {
 		out = append(out, p.rounds)
 	}
 	return out
+}
+
+// What one change costs a group at rest: rounds, and how long tasks stand still. Tasks that stay where they are never do (S4, S5).
+func TestCostOfOneChange(t *testing.T) {
+	cases := []struct {
+		name   string
+		before int
+		change func(*world)
+		rounds int32
+		pause  time.Duration // of a task that moves
+	}{
+		{"a member joins", 2, func(w *world) { w.spawn() }, 2, 100 * time.Millisecond},
+		{"three members join", 2, func(w *world) { w.spawn(); w.spawn(); w.spawn() }, 4, 200 * time.Millisecond},
+		{"a member leaves", 3, func(w *world) {
+			w.procs[1].run = map[task.ID]bool{}
+			w.procs[1].step(Stop{})
+		}, 1, time.Second},
+		{"a member dies", 3, func(w *world) { w.procs[1].kill() }, 1, 17 * time.Second},
+		{"a coordinator moves", 3, func(w *world) { w.broker.MoveCoordinator(w.now, "g", (w.where()+1)%3) }, 0, 0},
+		{"a member asks for a round", 3, func(w *world) { w.procs[1].step(Rejoin{Reason: "test"}) }, 1, 0},
+	}
+	for _, c := range cases {
+		for seed := range uint64(20) {
+			t.Run(fmt.Sprintf("%s/seed=%d", c.name, seed), func(t *testing.T) {
+				w := newWorld(t, seed, 3)
+				for range c.before {
+					w.spawn()
+				}
+				w.run(10 * time.Second)
+				w.requireConverged()
+				was := w.owners()
+				_, generation, _ := w.procs[0].m.Membership()
+				w.pauses, w.ran = map[task.ID]time.Duration{}, map[task.ID]bool{}
+				for id := range was {
+					w.pauses[id], w.ran[id] = 0, true
+				}
+				c.change(w)
+				w.run(30 * time.Second)
+				require.Empty(t, w.bad, "%s", w.trace.String())
+				w.requireConverged()
+				_, after, _ := w.procs[0].m.Membership()
+				require.LessOrEqual(t, after-generation, c.rounds, "%s", w.trace.String())
+				for id, owner := range w.owners() {
+					if owner == was[id] {
+						require.Zero(t, w.pauses[id], "task %s stayed and stood still\n%s", id, w.trace.String())
+					}
+					require.LessOrEqual(t, w.pauses[id], c.pause, "task %s\n%s", id, w.trace.String())
+				}
+			})
+		}
+	}
+}
+
+func (w *world) owners() map[task.ID]string {
+	out := map[task.ID]string{}
+	for _, p := range w.living() {
+		for id := range p.run {
+			out[id] = p.name
+		}
+	}
+	return out
+}
+
+// where is the node that the first member has its coordinator at.
+func (w *world) where() int32 {
+	_, _, addr := w.procs[0].m.Membership()
+	node, err := strconv.Atoi(addr)
+	require.NoError(w.t, err)
+	return int32(node)
 }

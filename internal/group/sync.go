@@ -11,20 +11,17 @@ import (
 	"github.com/understudy-streams/understudy/task"
 )
 
-// Moved is a change of owner in a plan.
-type Moved = assignor.Move
-
 // followUpDelay is how long a member waits before it begins the round that it was told to: the answers of the present one are on their way
 // to the others, and who misses his has to be waited for.
 const followUpDelay = 50 * time.Millisecond
 
 // sync asks for the assignment; the leader brings it. A plan belongs to the JoinGroup answer that it was made from and is never sent twice.
 func (m *Machine) sync(ev JoinDone) {
-	m.phase, m.moves = syncing, nil
+	m.phase, m.plan = syncing, assignor.Plan{}
 	m.syncing = m.number()
 	s := SendSync{Req: m.syncing, Addr: m.addr, Group: m.cfg.Group, MemberID: m.memberID, Generation: m.round, Protocol: Protocol}
 	if ev.Leader {
-		s.Assignments, m.moves = m.lead(ev.Members)
+		s.Assignments, m.plan = m.lead(ev.Members)
 	}
 	m.do(s)
 	if m.beatAt.IsZero() {
@@ -93,9 +90,10 @@ func (m *Machine) apply(ev SyncDone) {
 	}
 	m.beatAt = m.now.Add(m.cfg.Heartbeat) // all members' heartbeats are in step from here: they see the next round at the same time
 	m.do(Assigned{
-		Generation: m.round, MemberID: m.memberID, Tasks: m.applied.active, Marked: m.applied.marked, Counts: plan.Counts, Moves: m.moves,
-		Reason: m.reason,
+		Generation: m.round, MemberID: m.memberID, Tasks: m.applied.active, Marked: m.applied.marked, Counts: plan.Counts, Reason: m.reason,
+		Moves: m.plan.Moves, Unassigned: m.plan.Unassigned, Degraded: m.plan.Degraded,
 	})
+	m.plan = assignor.Plan{}
 	m.followUp(plan.FollowUp)
 }
 
