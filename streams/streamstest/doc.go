@@ -13,5 +13,8 @@
 // repartition topics. Each piped record is processed and committed before Pipe returns, unless [HoldCommits] leaves commits to
 // [Driver.Commit]: tables that emit at commit emit then. [Driver.Restart] starts anew from what was committed, with the stores or without.
 //
+// Values of type []byte and headers are lent to a function until it returns. The Driver overwrites them afterwards, so that a function that
+// keeps them is found out.
+//
 // A Driver belongs to the goroutine of its test.
 package streamstest

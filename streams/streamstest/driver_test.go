@@ -1,6 +1,8 @@
 package streamstest_test
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -119,4 +121,23 @@ func committedOf(d *streamstest.Driver) string {
 		}
 	}
 	return strings.Join(all, "-")
+}
+
+func TestLentBytesAreOverwritten(t *testing.T) {
+	var kept, cloned []byte
+	var header streams.Header
+	b := streams.NewBuilder()
+	b.Stream("in", serde.String, serde.Bytes).TryPeek("keeps", func(_ context.Context, r streams.Record[string, []byte]) error {
+		kept, cloned, header = r.Value, bytes.Clone(r.Value), r.Headers[0]
+		return nil
+	}).To("out")
+	d := streamstest.New(t, b)
+	in := streamstest.In(d, "in", serde.String, serde.Bytes)
+	in.Pipe("k", []byte("value"), streamstest.AtMillis(1), streamstest.Headers(streams.Header{Key: "h", Value: []byte("x")}))
+	require.NotEqual(t, "value", string(kept))
+	require.Equal(t, "value", string(cloned))
+	require.NotEqual(t, "x", string(header.Value))
+	r, _ := streamstest.OutRaw(d, "out").Read()
+	require.Equal(t, "value", string(r.Value))
+	require.Equal(t, []streams.Header{{Key: "h", Value: []byte("x")}}, r.Headers)
 }

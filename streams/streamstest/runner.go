@@ -16,6 +16,7 @@ type runner struct {
 	owner   *task.Owner
 	stores  statestore.TaskStores
 	fetched []int64 // next offset to fetch, by input
+	lent    []*task.Batch
 	failed  bool
 }
 
@@ -147,6 +148,7 @@ func (r *runner) work() bool {
 		}
 		if b := r.d.log(in.Topic).batch(r.id.Partition, r.fetched[i]); b != nil {
 			r.fetched[i] = b.Next
+			r.lent = append(r.lent, b)
 			r.step(task.Fetched{Input: i, Batch: b})
 		}
 	}
@@ -154,7 +156,36 @@ func (r *runner) work() bool {
 		return false
 	}
 	r.step(task.Work{Records: 1})
+	r.mangle()
 	return true
+}
+
+// mangle overwrites the batches that were processed to their end, as a fetch would that uses their memory again: a function that keeps
+// bytes or headers which were lent to it does not find in them what it expects.
+func (r *runner) mangle() {
+	for i, in := range r.owner.Stats().Inputs {
+		if in.Position < r.fetched[i] {
+			return
+		}
+	}
+	for _, b := range r.lent {
+		for _, rec := range b.Records {
+			overwrite(rec.Key)
+			overwrite(rec.Value)
+			for i := range rec.Headers {
+				overwrite(rec.Headers[i].Value)
+				rec.Headers[i] = task.Header{Key: "overwritten"}
+			}
+		}
+	}
+	r.lent = r.lent[:0]
+}
+
+func overwrite(b []byte) {
+	const junk = 0xdb
+	for i := range b {
+		b[i] = junk
+	}
 }
 
 func (r *runner) close() error {
