@@ -51,7 +51,7 @@ func Open(opts Options) (*DB, error) {
 	d := &DB{
 		opts:    opts,
 		fs:      newDelayFS(opts.FS, opts.RetryDelay),
-		health:  &health{dir: opts.Dir, log: opts.Log, l: opts.Listener},
+		health:  &health{dir: opts.Dir, log: opts.Log, l: opts.Listener, stop: make(chan struct{})},
 		idle:    make(chan struct{}, 1),
 		stopped: make(chan struct{}),
 		names:   map[string]uint32{},
@@ -84,9 +84,13 @@ func (d *DB) open(p *pebble.Options) (err error) {
 	if d.db, err = pebble.Open(d.opts.Dir, p); err != nil {
 		return fmt.Errorf("pebblestore: open %s: %w", d.opts.Dir, err)
 	}
+	d.health.opened.Store(true)
 	d.writerOpts = p.MakeWriterOptions(0, d.db.TableFormat())
 	if err = d.loadNames(); err == nil {
 		err = d.cleanIngests()
+	}
+	if err == nil {
+		err = d.health.err()
 	}
 	if err != nil {
 		return errors.Join(err, d.db.Close())
@@ -182,7 +186,6 @@ func (d *DB) Open(id statestore.TaskID, stores []statestore.Spec) (statestore.Ta
 func (d *DB) register(stores []statestore.Spec) ([]uint32, error) {
 	ids := make([]uint32, len(stores))
 	b := d.db.NewBatch()
-	defer b.Close()
 	next := uint32(1)
 	for id := range d.byID {
 		next = max(next, id+1)
@@ -202,7 +205,7 @@ func (d *DB) register(stores []statestore.Spec) ([]uint32, error) {
 	if len(added) == 0 {
 		return ids, nil
 	}
-	if err := errors.Join(b.Commit(pebble.NoSync), d.db.Flush()); err != nil {
+	if err := d.health.guard(func() error { return errors.Join(b.Commit(pebble.NoSync), d.db.Flush()) }); err != nil {
 		return nil, fmt.Errorf("pebblestore: write store names: %w", err)
 	}
 	for name, id := range added {
@@ -258,7 +261,8 @@ func (d *DB) positions(id statestore.TaskID) (map[string]int64, error) {
 }
 
 // Close flushes and closes. All task stores must be closed before. If the disk does not take the flush within CloseTimeout the database
-// closes without it, and says so in its error; it is consistent all the same.
+// closes without it, and says so in its error; it is consistent all the same. A database that is broken cannot be closed: Close
+// returns the *BrokenError, and what the database holds is given back by the end of the process.
 func (d *DB) Close() error {
 	d.mu.Lock()
 	if d.closed {
@@ -272,31 +276,19 @@ func (d *DB) Close() error {
 	d.closed = true
 	d.mu.Unlock()
 
-	err := d.lastFlush()
+	err := d.health.guard(d.lastFlush)
 	d.fs.close()
-	err = errors.Join(err, d.closePebble())
+	err = errors.Join(err, d.health.guard(d.db.Close))
 	close(d.idle)
+	if broken := d.health.err(); broken != nil {
+		return broken
+	}
 	<-d.stopped
 	d.unref()
 	return err
 }
 
-// closePebble turns a panic over a database that is broken into an error.
-func (d *DB) closePebble() (err error) {
-	defer func() {
-		if r := recover(); r != nil && d.health.err() != nil {
-			err = fmt.Errorf("pebblestore: close of a broken database: %v", r)
-		} else if r != nil {
-			panic(r)
-		}
-	}()
-	return d.db.Close()
-}
-
 func (d *DB) lastFlush() error {
-	if err := d.health.err(); err != nil {
-		return err
-	}
 	done, err := d.db.AsyncFlush()
 	if err != nil {
 		return fmt.Errorf("pebblestore: flush: %w", err)

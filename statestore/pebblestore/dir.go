@@ -205,7 +205,8 @@ func warnIfTemporary(path string, log *zap.Logger) {
 	}
 }
 
-// Close closes the database, which flushes it, and unlocks the directory.
+// Close closes the database, which flushes it, and unlocks the directory. A directory whose database is broken stays locked until the
+// process ends.
 func (d *Dir) Close() error {
 	if d.lock == nil {
 		return nil
@@ -213,6 +214,9 @@ func (d *Dir) Close() error {
 	err := d.DB.Close()
 	if err != nil && !d.DB.isClosed() {
 		return err // tasks are open
+	}
+	if broken := d.DB.health.err(); broken != nil {
+		return broken // Pebble's goroutines still have the files open
 	}
 	err = errors.Join(err, d.lock.Close())
 	d.lock = nil

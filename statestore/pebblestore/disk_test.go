@@ -3,6 +3,8 @@ package pebblestore
 import (
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -160,9 +162,22 @@ func TestCloseOnAFullDisk(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// A manifest that cannot be written ends a process that uses Pebble as it comes. Ours refuses further work, and says what to do.
+// brokenEnv makes the test binary a process of its own for TestBrokenManifest.
+const brokenEnv = "PEBBLESTORE_TEST_BROKEN"
+
+// A manifest that cannot be written ends a process that uses Pebble as it comes. Ours lives, refuses further work, and says what to do. What
+// is left of the database stays until the end of the process, so the test has one of its own.
 func TestBrokenManifest(t *testing.T) {
-	fs := &failingFS{FS: vfs.NewMem()}
+	if os.Getenv(brokenEnv) == "" {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestBrokenManifest$", "-test.v", "-test.timeout=60s")
+		cmd.Env = append(os.Environ(), brokenEnv+"=1")
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		require.Contains(t, string(out), "--- PASS: TestBrokenManifest")
+		return
+	}
+	mem := vfs.NewMem()
+	fs := &failingFS{FS: mem}
 	broken := make(chan error, 1)
 	opts := Options{Dir: "db", FS: fs, Memory: 16 << 20, CloseTimeout: time.Second, Listener: Listener{Broken: func(err error) { broken <- err }}}
 	d, err := Open(opts)
@@ -174,7 +189,6 @@ func TestBrokenManifest(t *testing.T) {
 		require.NoError(t, ts.Apply(bigBatch(int64(i))))
 		require.NoError(t, d.Flush())
 	}
-
 	fail := func(name string) error {
 		if strings.Contains(name, "MANIFEST") {
 			return &vfsError{syscall.EIO}
@@ -183,9 +197,8 @@ func TestBrokenManifest(t *testing.T) {
 	}
 	require.NoError(t, ts.Apply(bigBatch(2)))
 	fs.syncErr.Store(&fail)
-	_, err = d.db.AsyncFlush()
-	require.NoError(t, err)
 	var brokenErr *BrokenError
+	require.ErrorAs(t, d.Flush(), &brokenErr, "who waits is told")
 	require.ErrorAs(t, <-broken, &brokenErr)
 	require.ErrorIs(t, brokenErr, syscall.EIO)
 	for name, err := range map[string]error{
@@ -206,7 +219,13 @@ func TestBrokenManifest(t *testing.T) {
 	fs.syncErr.Store(nil)
 	require.NoError(t, ts.Close())
 	require.ErrorAs(t, d.Close(), &brokenErr)
+	_, err = Open(opts)
+	require.Error(t, err, "its files are still open")
 
+	opts.Dir = "copy" // what the next process finds
+	ok, err := vfs.Clone(mem, mem, "db", "copy")
+	require.NoError(t, err)
+	require.True(t, ok)
 	d, err = Open(opts)
 	require.NoError(t, err)
 	ts, err = d.Open(oneTask, []statestore.Spec{{Name: "rows", Ordered: true}})

@@ -1,6 +1,10 @@
 package pebblestore
 
-import "fmt"
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
 
 // Flush makes everything applied so far durable. On a full disk it blocks until there is room.
 func (d *DB) Flush() error {
@@ -13,7 +17,7 @@ func (d *DB) Flush() error {
 	if err != nil {
 		return err
 	}
-	if err := d.db.Flush(); err != nil {
+	if err := d.health.guard(d.db.Flush); err != nil {
 		return fmt.Errorf("pebblestore: flush: %w", err)
 	}
 	return d.health.err()
@@ -39,10 +43,15 @@ func (d *DB) count(changes int) error {
 	if err != nil || !due {
 		return err
 	}
-	if _, err := d.db.AsyncFlush(); err != nil {
+	if err := d.health.guard(d.asyncFlush); err != nil {
 		return fmt.Errorf("pebblestore: flush: %w", err)
 	}
 	return nil
+}
+
+func (d *DB) asyncFlush() error {
+	_, err := d.db.AsyncFlush()
+	return err
 }
 
 // janitor closes the iterators that readers keep between reads whenever a flush has ended: one of a task without work would hold on to
@@ -51,9 +60,10 @@ func (d *DB) janitor() {
 	defer close(d.stopped)
 	for range d.idle {
 		d.mu.Lock()
-		for _, t := range d.tasks {
+		open := slices.Collect(maps.Values(d.tasks))
+		d.mu.Unlock()
+		for _, t := range open {
 			t.closeIdle()
 		}
-		d.mu.Unlock()
 	}
 }

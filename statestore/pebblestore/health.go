@@ -10,7 +10,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// BrokenError says that the database can no longer be written, for instance because its manifest could not be. Close it and open it again.
+// BrokenError says that the database can no longer be used, for instance because its manifest could not be written. It holds on to its
+// directory until the process ends.
 type BrokenError struct {
 	Dir string
 	Err error
@@ -28,6 +29,8 @@ type health struct {
 	log     *zap.Logger
 	l       Listener
 	broken  atomic.Pointer[BrokenError]
+	stop    chan struct{} // closed when broken
+	opened  atomic.Bool
 	corrupt atomic.Bool
 	flushed func() // a flush has ended
 	fatal   func() // nothing must be written any more
@@ -43,22 +46,44 @@ func (h *health) Errorf(format string, args ...any) {
 	h.log.Warn("pebble error", zap.String("err", fmt.Sprintf(format, args...)))
 }
 
-// Fatalf is called where Pebble would end the process. It returns, and from here on the database refuses all work, and the file system
-// all that goes on in the background.
+// Fatalf is called where Pebble would end the process. From here on the database refuses all work, and the file system all writes.
+//
+// After an error of the manifest Pebble's picture of its tables is wrong: whoever went on with it, a compaction for one, would panic on a
+// goroutine of Pebble's, where nobody can recover. It holds the database's lock at this point, so it is stopped here for good, and the
+// database's goroutines with it. While the database is being opened there is nothing to stop, and Open returns the error.
 func (h *health) Fatalf(format string, args ...any) {
-	h.fatal()
 	if len(args) == 1 {
 		if _, ok := args[0].(error); ok {
 			format = strings.NewReplacer("%s", "%w", "%v", "%w").Replace(format)
 		}
 	}
-	err := &BrokenError{Dir: h.dir, Err: fmt.Errorf(format, args...)}
-	if !h.broken.CompareAndSwap(nil, err) {
-		return
+	cause := fmt.Errorf(format, args...)
+	h.fatal()
+	err := &BrokenError{Dir: h.dir, Err: cause}
+	if h.broken.CompareAndSwap(nil, err) {
+		close(h.stop)
+		h.log.Error("state database broken: restart the application", zap.String("dir", h.dir), zap.Error(cause))
+		if h.l.Broken != nil {
+			h.l.Broken(err)
+		}
 	}
-	h.log.Error("state database broken: restart the application", zap.String("dir", h.dir), zap.Error(err.Err))
-	if h.l.Broken != nil {
-		h.l.Broken(err)
+	if h.opened.Load() && strings.HasPrefix(cause.Error(), "MANIFEST") {
+		select {}
+	}
+}
+
+// guard runs f, which may block for ever in a database that breaks down, and returns when f does or the database is broken.
+func (h *health) guard(f func() error) error {
+	if err := h.err(); err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	select {
+	case err := <-done:
+		return err
+	case <-h.stop:
+		return h.err()
 	}
 }
 

@@ -53,7 +53,7 @@ func (t *taskStores) Ingest(b *statestore.Batch) error {
 	}
 	paths, err := t.writeTables(t.sortedRows(b))
 	if err == nil {
-		err = t.d.db.Ingest(context.Background(), paths)
+		err = t.d.health.guard(func() error { return t.d.db.Ingest(context.Background(), paths) })
 	}
 	if err != nil {
 		for _, p := range paths {

@@ -43,7 +43,7 @@ type Listener struct {
 	DiskOK     func()                                 // a flush has succeeded after a DiskError
 	DiskSlow   func(path string, taken time.Duration) // one operation takes long
 	Corrupt    func(error)                            // a first block on disk is corrupt; the next OpenDir puts the database aside
-	Broken     func(error)                            // the database can no longer be written: close it and open it again
+	Broken     func(error)                            // the database can no longer be used in this process
 	WriteStall func(stalled bool)                     // writes wait for flushes or compactions
 }
 

@@ -116,7 +116,7 @@ func (r *reader) give(it *versionedIter) {
 
 func (r *reader) closeIdle() {
 	if it := r.idle.Swap(nil); it != nil {
-		_ = it.Close() // it has been read without an error
+		_ = r.t.d.health.guard(it.Close) // it has been read without an error
 	}
 }
 

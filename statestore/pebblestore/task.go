@@ -2,6 +2,7 @@ package pebblestore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -63,19 +64,23 @@ func (t *taskStores) Apply(b *statestore.Batch) error {
 		return err
 	}
 	pb := t.d.db.NewBatch()
-	defer pb.Close()
 	changes := 0
 	for i := range b.Stores {
 		if err := t.fill(pb, &b.Stores[i]); err != nil {
-			return err
+			return errors.Join(err, pb.Close())
 		}
 		changes += len(b.Stores[i].Changes)
 	}
-	if err := pb.Commit(pebble.NoSync); err != nil {
+	if err := t.commit(pb); err != nil {
 		return fmt.Errorf("pebblestore: apply to task %s: %w", t.id, err)
 	}
 	t.written(b)
 	return t.d.count(changes)
+}
+
+// commit writes a batch and closes it.
+func (t *taskStores) commit(pb *pebble.Batch) error {
+	return t.d.health.guard(func() error { return errors.Join(pb.Commit(pebble.NoSync), pb.Close()) })
 }
 
 func (t *taskStores) checkBatch(b *statestore.Batch) error {
@@ -128,15 +133,15 @@ func (t *taskStores) Wipe(store int) error {
 		return err
 	}
 	b := t.d.db.NewBatch()
-	defer b.Close()
 	end := statestore.PrefixEnd(slices.Clone(t.prefixes[store]))
-	if err := b.DeleteRange(t.prefixes[store], end, nil); err != nil {
-		return err
+	err := b.DeleteRange(t.prefixes[store], end, nil)
+	if err == nil {
+		err = b.Delete(appendPositionKey(nil, t.id, t.ids[store]), nil)
 	}
-	if err := b.Delete(appendPositionKey(nil, t.id, t.ids[store]), nil); err != nil {
-		return err
+	if err != nil {
+		return errors.Join(err, b.Close())
 	}
-	if err := b.Commit(pebble.NoSync); err != nil {
+	if err := t.commit(b); err != nil {
 		return fmt.Errorf("pebblestore: wipe store %d of task %s: %w", store, t.id, err)
 	}
 	t.positions[store].Store(statestore.NoPosition)
@@ -152,7 +157,7 @@ func (t *taskStores) Drop() error {
 	t.closeReaders()
 	start := statestore.AppendTaskPrefix(nil, t.id)
 	span := pebble.KeyRange{Start: start, End: statestore.PrefixEnd(slices.Clone(start))}
-	if err := t.d.db.Excise(context.Background(), span); err != nil {
+	if err := t.d.health.guard(func() error { return t.d.db.Excise(context.Background(), span) }); err != nil {
 		return fmt.Errorf("pebblestore: drop task %s: %w", t.id, err)
 	}
 	// Where a memtable overlaps, the excision waits for its flush.
