@@ -34,7 +34,9 @@ type App struct {
 	cfg      Config
 	topology *Topology
 	state    atomic.Uint32
+	said     map[string]time.Time // repeated failures, when they were logged last
 	called   atomic.Bool
+	tune     func(*shell.Config) // tests shorten times with it
 
 	mu      sync.Mutex
 	runtime *shell.Runtime

@@ -103,6 +103,9 @@ func (a *App) log(n engine.Notice) {
 	case engine.NoticeState:
 		log.Info("state changed", zap.Stringer("state", State(n.State)))
 	case engine.NoticeRetry:
+		if !a.sayAgain(n.What) {
+			return
+		}
 		log.Warn("failed, trying again", zap.String("what", n.What), zap.Error(n.Err))
 	case engine.NoticeAssigned:
 		log.Info("tasks assigned", zap.Int32("generation", n.Generation), zap.Stringers("tasks", n.Tasks), zap.String("reason", n.Text))
@@ -124,10 +127,29 @@ func (a *App) log(n engine.Notice) {
 	case engine.NoticeForeignWriter:
 		log.Warn("somebody else wrote to our changelog; the store's position stays before it", append(part, zap.Int64("offset", n.Position), zap.Int64("next", n.End))...)
 	case engine.NoticeCommitRefused:
+		if !a.sayAgain("commit") {
+			return
+		}
 		log.Warn("commit refused, trying again", append(part, zap.Error(n.Err))...)
 	case engine.NoticeReleaseOverdue:
 		log.Warn("task is not drained yet and stays here for this round", zap.Stringer("task", n.Task))
 	case engine.NoticeStuck:
 		log.Error("user call does not return, the task is given up here", zap.Stringer("task", n.Task), zap.Error(n.Err))
 	}
+}
+
+// quiet is how long a failure that is tried again is not said again: an outage is one thing, not a line per attempt.
+const quiet = 10 * time.Second
+
+// sayAgain reports whether a repeated failure is due to be logged. It runs on the goroutine of notices only.
+func (a *App) sayAgain(what string) bool {
+	now := time.Now()
+	if now.Sub(a.said[what]) < quiet {
+		return false
+	}
+	if a.said == nil {
+		a.said = map[string]time.Time{}
+	}
+	a.said[what] = now
+	return true
 }

@@ -160,7 +160,8 @@ func (s *Sender) refused(l *lane, p ProducedPart) {
 
 func (s *Sender) leaders(ev LeadersKnown) {
 	s.asked = false
-	s.refreshAt = s.now.Add(s.cfg.Backoff * 2)
+	s.refreshAt = s.now.Add(min(s.cfg.Backoff<<min(s.refreshes, 5), time.Second))
+	s.refreshes++
 	if ev.Err != nil {
 		return
 	}
@@ -196,6 +197,9 @@ func (s *Sender) ask() {
 		if l.leader == unknownLeader && !slices.Contains(topics, l.to.Topic) {
 			topics = append(topics, l.to.Topic)
 		}
+	}
+	if len(topics) == 0 {
+		s.refreshes = 0
 	}
 	if len(topics) == 0 || s.asked {
 		return

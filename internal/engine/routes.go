@@ -126,6 +126,9 @@ func (e *Engine) metadataKnown(ev MetadataKnown) {
 	rs.asked = false
 	rs.notBefore = e.now.Add(e.backoff(rs.tries))
 	rs.tries = min(rs.tries+1, 5)
+	if ev.Err == nil && rs.led(ev.Leaders) {
+		rs.tries, rs.notBefore = 0, e.now.Add(e.cfg.Backoff)
+	}
 	if ev.Err != nil {
 		e.note(Notice{Kind: NoticeRetry, What: "metadata", Err: ev.Err})
 		return
@@ -133,15 +136,20 @@ func (e *Engine) metadataKnown(ev MetadataKnown) {
 	if ev.Leaders != nil {
 		rs.leaders = ev.Leaders
 	}
-	unrouted := false
 	for _, r := range rs.all {
 		r.fresh = false
-		unrouted = unrouted || r.broker < 0
-	}
-	if !unrouted {
-		rs.tries = 0
 	}
 	e.checkTopics(ev.Counts)
+}
+
+// led reports whether everything that is fetched has a leader.
+func (rs *routes) led(leaders map[task.TopicPartition]Leader) bool {
+	for src := range rs.all {
+		if l, ok := leaders[src.TopicPartition]; !ok || l.Broker < 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // checkTopics ends the application if a topic stays away, and plans anew if one has grown.
@@ -164,12 +172,17 @@ func (e *Engine) checkTopics(counts map[string]int32) {
 		}
 	}
 	if len(e.routes.missing) > 0 && e.state != Closing {
-		e.refreshAt = minTime(e.refreshAt, e.now.Add(time.Second))
-		e.wakeAt(e.refreshAt)
+		e.lookForTopics()
 	}
 	if grown && !e.ensuring && (e.state == Running || e.state == Rebalancing) {
 		e.ensure()
 	}
+}
+
+// lookForTopics has a look at all topics soon.
+func (e *Engine) lookForTopics() {
+	e.refreshAt = minTime(e.refreshAt, e.now.Add(min(time.Second, e.cfg.MissingFor)))
+	e.wakeAt(e.refreshAt)
 }
 
 func (e *Engine) partMoved(ev PartLost) {

@@ -46,7 +46,7 @@ type Sender struct {
 	havePID   bool
 	askedPID  bool
 	pidAt     time.Time // when a failed InitProducerID is tried again
-	fence     uint64    // counts up when everything is dropped; answers to older requests are ignored
+	pidTries  int
 	lastReq   uint64
 	requests  map[uint64]*request
 	inFlight  map[int32]int
@@ -56,6 +56,7 @@ type Sender struct {
 	lease     time.Time          // nothing is sent from then on; zero: no bound
 	refreshAt time.Time          // no metadata is asked for before this
 	asked     bool               // a refresh is under way
+	refreshes int                // in a row that did not help
 	wake      time.Time
 }
 
@@ -257,9 +258,11 @@ func (s *Sender) add(e *task.Effects) {
 func (s *Sender) producerID(ev ProducerIDGiven) {
 	s.askedPID = false
 	if ev.Err != nil {
-		s.pidAt = s.now.Add(s.cfg.Backoff * 4)
+		s.pidAt = s.now.Add(min(s.cfg.Backoff<<min(s.pidTries, 5), time.Second))
+		s.pidTries++
 		return
 	}
+	s.pidTries = 0
 	s.pid, s.epoch, s.havePID = ev.ID, ev.Epoch, true
 	for _, l := range s.lanes {
 		l.seq = 0
