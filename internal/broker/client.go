@@ -83,7 +83,8 @@ func (c *Client) Produce(ctx context.Context, tp task.TopicPartition, records ..
 	return wrap("produce to "+tp.String(), c.kgo.ProduceSync(ctx, outgoing(tp, records)...).FirstErr())
 }
 
-// Transact produces records in one transaction and commits or aborts it. The transaction has an id of its own.
+// Transact produces records in one transaction and commits or aborts it, under a transactional id. A real broker writes the marker a little
+// after the end was answered.
 func (c *Client) Transact(ctx context.Context, id string, commit bool, tp task.TopicPartition, records ...task.OutRecord) error {
 	k, err := c.open(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.TransactionalID(id), kgo.TransactionTimeout(30*time.Second))
 	if err != nil {

@@ -95,21 +95,32 @@ func TestCompactionLeavesHoles(t *testing.T) {
 	require.Equal(t, int64(5), part.Batch.Next)
 }
 
+// awaitEnd waits until a partition ends at an offset. Markers are written after the end of a transaction was answered, so what follows one would
+// otherwise overtake them now and then.
+func awaitEnd(t *testing.T, c *Client, at At, tp task.TopicPartition, want int64) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		ends, err := c.ListOffsets(within(t), at, []task.TopicPartition{tp})
+		return err == nil && ends[tp] == ListedOffset{Offset: want}
+	}, 20*time.Second, 10*time.Millisecond)
+}
+
 func TestTransactions(t *testing.T) {
 	onBoth(t, func(t *testing.T, k cluster) {
 		c := k.client(t)
 		tp := task.TopicPartition{Topic: k.topic(t, c, 1, nil)}
-		mustSend(t, producer(t, c, tp), tp, numbered(2)...)                                       // 0, 1
-		require.NoError(t, k.tools.Transact(within(t), tp.Topic+"-a", true, tp, numbered(2)...))  // 2, 3, marker 4
-		require.NoError(t, k.tools.Transact(within(t), tp.Topic+"-b", false, tp, numbered(3)...)) // 5, 6, 7, marker 8
-		require.NoError(t, k.tools.Transact(within(t), tp.Topic+"-b", true, tp, numbered(1)...))  // 9, marker 10
-		require.NoError(t, k.tools.Transact(within(t), tp.Topic+"-c", false, tp, numbered(1)...)) // 11, marker 12
-		f := fetcher(t, c, tp)
-		require.Eventually(t, func() bool {
-			ends, err := c.ListOffsets(within(t), Stable, []task.TopicPartition{tp})
-			return err == nil && ends[tp].Err == nil && ends[tp].Offset == 13
-		}, 20*time.Second, 20*time.Millisecond)
+		transact := func(id string, commit bool, records int, end int64) {
+			require.NoError(t, k.tools.Transact(within(t), tp.Topic+id, commit, tp, numbered(records)...))
+			awaitEnd(t, c, Latest, tp, end)
+		}
+		mustSend(t, producer(t, c, tp), tp, numbered(2)...) // 0, 1
+		transact("-a", true, 2, 5)                          // 2, 3, marker 4
+		transact("-b", false, 3, 9)                         // 5, 6, 7, marker 8
+		transact("-b", true, 1, 11)                         // 9, marker 10
+		transact("-c", false, 1, 13)                        // 11, marker 12
+		awaitEnd(t, c, Stable, tp, 13)
 
+		f := fetcher(t, c, tp)
 		require.Equal(t, []int64{0, 1, 2, 3, 5, 6, 7, 9, 11}, offsets(fetchTo(t, f, tp, 0, 13, -1, false)))
 		require.Equal(t, []int64{0, 1, 2, 3, 9}, offsets(fetchTo(t, f, tp, 0, 13, -1, true)))
 		require.Equal(t, []int64{9}, offsets(fetchTo(t, f, tp, 6, 13, -1, true)), "from inside an aborted transaction")
@@ -123,14 +134,14 @@ func TestOverlappingTransactions(t *testing.T) {
 		tp := task.TopicPartition{Topic: k.topic(t, c, 1, nil)}
 		outer := k.openTransaction(t, tp, numbered(1))                                            // 0
 		require.NoError(t, k.tools.Transact(within(t), tp.Topic+"-a", false, tp, numbered(2)...)) // 1, 2, marker 3
-		require.NoError(t, k.tools.Transact(within(t), tp.Topic+"-b", true, tp, numbered(1)...))  // 4, marker 5
-		outer(kgo.TryAbort)                                                                       // marker 6
-		mustSend(t, producer(t, c, tp), tp, numbered(1)...)                                       // 7
+		awaitEnd(t, c, Latest, tp, 4)
+		require.NoError(t, k.tools.Transact(within(t), tp.Topic+"-b", true, tp, numbered(1)...)) // 4, marker 5
+		awaitEnd(t, c, Latest, tp, 6)
+		outer(kgo.TryAbort) // marker 6
+		awaitEnd(t, c, Latest, tp, 7)
+		mustSend(t, producer(t, c, tp), tp, numbered(1)...) // 7
+		awaitEnd(t, c, Stable, tp, 8)
 		f := fetcher(t, c, tp)
-		require.Eventually(t, func() bool {
-			ends, err := c.ListOffsets(within(t), Stable, []task.TopicPartition{tp})
-			return err == nil && ends[tp].Err == nil && ends[tp].Offset == 8
-		}, 20*time.Second, 20*time.Millisecond)
 		require.Equal(t, []int64{4, 7}, offsets(fetchTo(t, f, tp, 0, 8, -1, true)))
 		require.Equal(t, []int64{0, 1, 2, 4, 7}, offsets(fetchTo(t, f, tp, 0, 8, -1, false)))
 	})
@@ -156,7 +167,7 @@ func TestAnOpenTransactionIsNotRead(t *testing.T) {
 		require.Equal(t, int64(1), part.Batch.Next)
 		require.Equal(t, int64(1), part.LastStable)
 		end(kgo.TryCommit)
-		require.Eventually(t, func() bool { return ends(Stable) == 4 }, 20*time.Second, 20*time.Millisecond)
+		awaitEnd(t, c, Stable, tp, 4)
 		require.Equal(t, []int64{1, 2}, offsets(fetchTo(t, f, tp, 1, 4, -1, true)))
 	})
 }
