@@ -203,10 +203,14 @@ func (e *Engine) commitRefused(l *life, tp task.TopicPartition, code kcode.Code,
 		l.sealed.plain = true
 	case kcode.GroupAuthorizationFailed, kcode.TopicAuthorizationFailed, kcode.InvalidTopic:
 		e.fail(&CommitError{Part: tp, Code: code})
+		e.committed(l, e.err)
 		return false
 	case kcode.UnknownTopicOrPartition:
-		e.fail(&MissingTopicError{Topic: tp.Topic, For: e.cfg.MissingFor})
-		return false
+		if e.state == Closing {
+			e.committed(l, firstErr(e.err, code)) // nobody looks any more whether it comes back
+			return false
+		}
+		e.lookForTopics() // it may be back soon; if not, that ends the application
 	}
 	e.note(Notice{Kind: NoticeCommitRefused, Task: l.id, Part: tp, Err: firstErr(err, code)})
 	l.sealed.phase = awaitGather

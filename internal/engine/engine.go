@@ -78,7 +78,9 @@ type Engine struct {
 	assigned  bool      // an assignment has been applied and not been lost
 	left      bool      // leaving the group has begun
 	leased    time.Time // the end of the lease that the sender knows
+	parted    bool      // there is no membership to leave: the member stopped by itself
 	closeBy   time.Time
+	within    time.Duration // the budget of the end that is under way
 	startTry  int
 	startAt   time.Time // when EnsureTopics is tried again
 	ensuring  bool
@@ -285,14 +287,16 @@ func (e *Engine) fail(err error) {
 }
 
 func (e *Engine) close(within time.Duration) {
+	if e.state == Closing && within > 0 && e.now.Add(within).Before(e.closeBy) {
+		e.closeIn(within) // somebody is in more of a hurry
+	}
 	if e.state == Closing || e.state == Closed {
 		return
 	}
 	if within <= 0 {
 		within = e.cfg.CloseWithin
 	}
-	e.closeBy = e.now.Add(within)
-	e.wakeAt(e.closeBy)
+	e.closeIn(within)
 	e.setState(Closing)
 	for _, l := range slices.Clone(e.order) {
 		switch l.state {
@@ -302,6 +306,11 @@ func (e *Engine) close(within time.Duration) {
 			e.closeLife(l)
 		}
 	}
+}
+
+func (e *Engine) closeIn(within time.Duration) {
+	e.within, e.closeBy = within, e.now.Add(within)
+	e.wakeAt(e.closeBy)
 }
 
 // settleState moves the application's state on as far as its tasks allow.
@@ -342,16 +351,19 @@ func (e *Engine) settleClosing() {
 			e.closeLife(l)
 		}
 	}
-	if slices.ContainsFunc(e.order, func(l *life) bool { return !l.stuck }) || e.ensuring {
+	if slices.ContainsFunc(e.order, func(l *life) bool { return !l.stuck }) {
 		return
 	}
-	if !e.left {
+	switch {
+	case e.parted:
+		e.finish()
+	case !e.left:
 		e.left = true
-		if e.member.State() != group.Stopped {
-			e.step(group.Stop{})
+		if e.member.State() == group.Stopped { // it never joined
+			e.finish()
 			return
 		}
-		e.finish()
+		e.step(group.Stop{})
 	}
 }
 
@@ -380,5 +392,5 @@ func (e *Engine) overdue() error {
 	for _, l := range e.order {
 		open = append(open, l.id)
 	}
-	return &CloseError{Within: e.cfg.CloseWithin, Tasks: open, Left: e.left}
+	return &CloseError{Within: e.within, Tasks: open, Left: e.left}
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -181,14 +182,24 @@ func (e *Engine) gone(l *life) {
 	delete(e.lives, l.id)
 	e.order = slices.DeleteFunc(e.order, func(o *life) bool { return o == l })
 	e.note(Notice{Kind: NoticeTask, Task: l.id, Text: "closed"})
+	if l.stuck {
+		e.unstuck(l)
+		return
+	}
 	if l.again && e.state != Closing {
 		e.open(l.id)
 	}
 }
 
 func (e *Engine) taskFailed(ev TaskFailed) {
-	if l := e.alive(ev.Task, ev.Epoch); l != nil && l.state != lifeClosing {
-		e.fail(ev.Err)
+	l := e.alive(ev.Task, ev.Epoch)
+	if l == nil || l.state == lifeClosing {
+		return
+	}
+	e.fail(ev.Err)
+	var refused *ProduceError
+	if errors.As(ev.Err, &refused) {
+		e.loseLife(l) // its acknowledgements never come: there is nothing to drain
 	}
 }
 
@@ -215,5 +226,13 @@ func (e *Engine) taskStuck(ev TaskStuck) {
 	}
 	if e.prepare == nil && e.assigned {
 		e.step(groupRejoin("task " + l.id.String() + " is stuck"))
+	}
+}
+
+// unstuck is called when a call that outlasted the watchdog has returned after all: this process can have the task again.
+func (e *Engine) unstuck(l *life) {
+	e.stuck--
+	if e.state != Closing && e.assigned {
+		e.step(groupRejoin("task " + l.id.String() + " is not stuck any more"))
 	}
 }

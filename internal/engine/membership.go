@@ -28,7 +28,7 @@ func (e *Engine) step(ev group.Event) {
 		case group.Lost:
 			e.lose(a)
 		case group.Fatal:
-			e.left = true // there is nothing to leave
+			e.parted = true // there is nothing to leave
 			e.fail(a.Err)
 		case group.Left:
 			e.finish()
