@@ -3,9 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
+	"log"
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 const (
@@ -14,6 +17,8 @@ const (
 	quiet = 2 * time.Second
 	// quietAlone is the same for a program that commits no offsets.
 	quietAlone = 5 * time.Second
+	// patience is how long the broker may answer with errors that pass, as it does while topics come and go.
+	patience = 10 * time.Second
 	// steadyAtLeast is the number of seconds after the first quarter below which only the whole run is told: what is committed lags behind
 	// what is done by a part of a commit interval, which flatters a short run.
 	steadyAtLeast = 2.
@@ -110,6 +115,7 @@ type course struct {
 // watch looks at the program until it has done its work, ended, or used up its time.
 func (b *bench) watch(ctx context.Context, p *process, app string, w workload) (course, error) {
 	var c course
+	seen := time.Now()
 	for {
 		select {
 		case <-ctx.Done():
@@ -120,9 +126,14 @@ func (b *bench) watch(ctx context.Context, p *process, app string, w workload) (
 		case <-time.After(lookEvery):
 		}
 		s, err := b.look(ctx, p, app, w)
+		if kerr.IsRetriable(err) && time.Since(seen) < patience {
+			log.Printf("looking again: %v", err)
+			continue
+		}
 		if err != nil {
 			return c, err
 		}
+		seen = time.Now()
 		c.add(s)
 		if rss, err := p.peakRSS(); err == nil { // an error means that it has just ended
 			c.rss = rss

@@ -22,8 +22,8 @@ const markers = 32
 func (c *cluster) progress(ctx context.Context, app string, w workload, eos bool) (progress, error) {
 	committed, err := c.admin.FetchOffsets(ctx, app)
 	if err != nil {
-		if errors.Is(err, kerr.GroupIDNotFound) || errors.Is(err, kerr.CoordinatorNotAvailable) || errors.Is(err, kerr.NotCoordinator) || errors.Is(err, kerr.CoordinatorLoadInProgress) {
-			return progress{}, nil
+		if errors.Is(err, kerr.GroupIDNotFound) {
+			return progress{}, nil // it has not joined yet
 		}
 		return progress{}, err
 	}

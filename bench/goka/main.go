@@ -60,17 +60,34 @@ func run(args []string) error {
 	topics := goka.NewTopicManagerConfig()
 	topics.Table.Replication, topics.Stream.Replication = 1, 1 // the default of 2 needs two brokers
 	topics.Stream.Retention = 24 * time.Hour
-	processor, err := goka.NewProcessor(strings.Split(*brokers, ","), graph,
+	opts := []goka.ProcessorOption{
 		goka.WithTopicManagerBuilder(goka.TopicManagerBuilderWithTopicManagerConfig(topics)),
 		goka.WithStorageBuilder(storage.DefaultBuilder(*state)),
 		goka.WithPartitionChannelSize(config.ChannelBufferSize),
-		goka.WithHasher(func() hash.Hash32 { return new(murmur2) })) // as the input is partitioned, and as Java does
-	if err != nil {
-		return err
+		goka.WithHasher(func() hash.Hash32 { return new(murmur2) }), // as the input is partitioned, and as Java does
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
-	return processor.Run(ctx)
+	return supervise(ctx, func() error {
+		processor, err := goka.NewProcessor(strings.Split(*brokers, ","), graph, opts...)
+		if err != nil {
+			return err
+		}
+		return processor.Run(ctx)
+	})
+}
+
+// supervise starts a processor that fails anew, as whatever runs the program would: goka gives up where the table topic that it has just created has
+// no leader yet.
+func supervise(ctx context.Context, process func() error) error {
+	for attempt := 1; ; attempt++ {
+		err := process()
+		if err == nil || ctx.Err() != nil || attempt == 3 {
+			return err
+		}
+		log.Printf("attempt %d: %v", attempt, err)
+		time.Sleep(time.Second)
+	}
 }
 
 // clientConfig is what a user who reads sarama's documentation ends with: safe, and batching as the other programs do.
