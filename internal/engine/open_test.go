@@ -1,0 +1,157 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/understudy-streams/understudy/internal/kcode"
+	"github.com/understudy-streams/understudy/statestore"
+	"github.com/understudy-streams/understudy/task"
+)
+
+// opening takes the application to where the tasks are assigned and wait for everything.
+func openingWorld(t *testing.T, change func(*Config), tasks ...task.ID) *world {
+	w := newWorld(t, change)
+	w.joinGroup()
+	w.assign(tasks)
+	return w
+}
+
+func TestOpenAsksOnceForAllTasks(t *testing.T) {
+	w := openingWorld(t, nil, id00, id01, id10)
+	f := only[FetchOffsets](w)
+	require.Equal(t, []task.TopicPartition{in0, in1, words0}, f.Parts)
+	require.Equal(t, coordinator, f.Coordinator)
+	require.Equal(t, []statestore.Spec{{Name: "counts"}}, only[OpenStores](w).Stores)
+	require.Equal(t, Rebalancing, w.e.State())
+}
+
+func TestOpenWithACommittedOffset(t *testing.T) {
+	w := openingWorld(t, nil, id00)
+	f := only[FetchOffsets](w)
+	w.step(OffsetsFetched{Request: f.Request, Offsets: map[task.TopicPartition]CommittedOffset{
+		in0: {Offset: 42, Metadata: task.EncodeStreamTime(777)},
+	}})
+	require.Equal(t, StartTask{Task: id00, Epoch: w.epoch(id00), Positions: []int64{42}, StreamTime: 777}, only[StartTask](w))
+	require.Empty(t, acted[ListOffsets](w), "nothing needs the log's bounds")
+	require.Equal(t, Running, w.e.State())
+	require.Equal(t, []string{"in", "log", "words"}, only[RefreshMetadata](w).Topics)
+	w.metadata()
+	add := only[Fetch](w)
+	require.Equal(t, int32(1), add.Broker)
+	require.Equal(t, Input, add.Purpose)
+	require.Equal(t, FetchAdd{
+		Source: FetchSource{TopicPartition: in0, Task: id00, Epoch: w.epoch(id00)}, Offset: 42, LeaderEpoch: 5, Bound: 4 << 20,
+	}, add.Event)
+}
+
+func TestOpenWithoutACommittedOffset(t *testing.T) {
+	cases := []struct {
+		name  string
+		id    task.ID
+		reset Reset
+		start int64
+		fails bool
+	}{
+		{"earliest", id00, ResetEarliest, 5, false},
+		{"latest", id00, ResetLatest, 9, false},
+		{"stop", id00, ResetStop, 0, true},
+		{"a repartition topic begins at its start, whatever the policy", id10, ResetLatest, 5, false},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			w := openingWorld(t, func(cfg *Config) { cfg.NoOffset = func(string) Reset { return c.reset } }, c.id)
+			f := only[FetchOffsets](w)
+			if c.id == id10 {
+				w.stores(c.id, 9)
+			}
+			w.committedAt(-1, f)
+			w.listed(only[ListOffsets](w), 5, 9)
+			if c.fails {
+				require.Empty(t, ever[StartTask](w))
+				var out *OffsetOutOfRangeError
+				require.ErrorAs(t, w.e.err, &out)
+				require.Equal(t, OffsetOutOfRangeError{Part: in0, Offset: -1, Earliest: 5, End: 9}, *out)
+				return
+			}
+			require.Equal(t, []int64{c.start}, only[StartTask](w).Positions)
+		})
+	}
+}
+
+func TestOpenRetries(t *testing.T) {
+	cases := []struct {
+		name   string
+		answer func(w *world, f FetchOffsets)
+	}{
+		{"a transport error", func(w *world, f FetchOffsets) { w.step(OffsetsFetched{Request: f.Request, Err: errDown}) }},
+		{"the coordinator loads", func(w *world, f FetchOffsets) {
+			w.step(OffsetsFetched{Request: f.Request, Code: kcode.CoordinatorLoadInProgress})
+		}},
+		{"a pending transaction", func(w *world, f FetchOffsets) {
+			w.step(OffsetsFetched{Request: f.Request, Offsets: map[task.TopicPartition]CommittedOffset{in0: {Offset: -1, Code: kcode.UnstableOffsetCommit}}})
+		}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			w := openingWorld(t, nil, id00)
+			f := only[FetchOffsets](w)
+			c.answer(w, f)
+			require.Empty(t, acted[FetchOffsets](w), "not at once")
+			require.NotEmpty(t, w.notices(NoticeRetry))
+			w.after(100 * time.Millisecond)
+			again := only[FetchOffsets](w)
+			require.Equal(t, f.Parts, again.Parts)
+			w.committedAt(1, f)
+			require.Empty(t, acted[StartTask](w), "an answer to the request before is old")
+			w.committedAt(3, again)
+			require.Equal(t, []int64{3}, only[StartTask](w).Positions)
+		})
+	}
+}
+
+func TestOpenRetriesLogBounds(t *testing.T) {
+	w := openingWorld(t, nil, id00)
+	w.committedAt(-1, only[FetchOffsets](w))
+	l := only[ListOffsets](w)
+	w.step(OffsetsListed{Request: l.Request, Err: kcode.OffsetNotAvailable})
+	require.Empty(t, acted[ListOffsets](w))
+	w.after(100 * time.Millisecond)
+	w.listed(only[ListOffsets](w), 0, 7)
+	require.Equal(t, []int64{7}, only[StartTask](w).Positions)
+}
+
+func TestOpenWithoutTheRightEnds(t *testing.T) {
+	w := openingWorld(t, nil, id00)
+	w.step(OffsetsFetched{Request: only[FetchOffsets](w).Request, Code: kcode.GroupAuthorizationFailed})
+	require.ErrorIs(t, w.e.err, kcode.GroupAuthorizationFailed)
+	require.Equal(t, Closing, w.e.State())
+}
+
+func TestOpenStoresThatFail(t *testing.T) {
+	w := openingWorld(t, nil, id10)
+	w.step(StoresOpened{Task: id10, Epoch: w.epoch(id10), Err: errDown})
+	var failed *StoreError
+	require.ErrorAs(t, w.e.err, &failed)
+	require.ErrorIs(t, w.e.err, errDown)
+	require.Equal(t, "open", failed.Op)
+	require.Equal(t, Closing, w.e.State())
+	require.Empty(t, w.e.lives)
+}
+
+func TestTakenAwayWhileItOpens(t *testing.T) {
+	w := openingWorld(t, nil, id10)
+	epoch := w.epoch(id10)
+	w.rebalance()
+	w.assign(nil)
+	require.Len(t, acted[CloseStores](w), 1)
+	w.step(StoresOpened{Task: id10, Epoch: epoch, Positions: []int64{-1}})
+	require.Len(t, acted[CloseStores](w), 1, "they were opened after all")
+	w.step(StoresClosed{Task: id10, Epoch: epoch})
+	require.Empty(t, w.e.lives)
+	w.step(StoresOpened{Task: id10, Epoch: epoch, Positions: []int64{-1}})
+	w.step(StoresClosed{Task: id10, Epoch: epoch})
+	require.Empty(t, w.acts, "answers to a life that is gone")
+}
