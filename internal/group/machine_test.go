@@ -217,6 +217,30 @@ func TestStaleAnswersChangeNothing(t *testing.T) {
 	require.Empty(t, r.acts)
 }
 
+// A round was given up and begun again: answers of the first try are not taken for those of the second.
+func TestAnswersOfAnEarlierTry(t *testing.T) {
+	r := newRig(t).joined().step(Rejoin{Reason: "test"}).prepared(id(0, 0)).joinDone(2)
+	sync := want[SendSync](r)
+	r.beats(kcode.IllegalGeneration, nil)
+	join := want[SendJoin](r)
+	require.Empty(t, r.step(SyncDone{Req: sync.Req, Sent: r.now, Assignment: assignment(assignor.PlanData{})}).in(Joining).acts)
+	r.acts = append(r.acts, join)
+	r.joinDone(2).in(Syncing)
+	require.Empty(t, r.step(SyncDone{Req: sync.Req, Sent: r.now, Assignment: assignment(assignor.PlanData{})}).in(Syncing).acts)
+	require.Empty(t, r.step(SyncDone{Req: sync.Req, Err: errCut}).in(Syncing).acts)
+	require.Empty(t, r.step(JoinDone{Req: join.Req, Code: kcode.UnknownMemberID}).in(Syncing).acts)
+
+	r = newRig(t).joined().step(Rejoin{Reason: "test"}).prepared(id(0, 0))
+	join = want[SendJoin](r)
+	for range lostBeats {
+		r.beats(0, errCut)
+	}
+	r.after(time.Second).found("a:1").in(Joining)
+	again := want[SendJoin](r)
+	require.Empty(t, r.step(JoinDone{Req: join.Req, Sent: r.now, MemberID: "me", Generation: 2}).in(Joining).acts)
+	r.step(JoinDone{Req: again.Req, Sent: r.now, MemberID: "me", Generation: 2}).in(Syncing)
+}
+
 // A heartbeat that was sent in the generation before says nothing about this one.
 func TestHeartbeatOfAnOldGeneration(t *testing.T) {
 	r := newRig(t).joined()

@@ -44,8 +44,9 @@ func (m *Machine) subscription() (assignor.Subscription, assignor.MemberData) {
 		Process: m.cfg.ProcessID, JoinSeq: m.joinSeq, TopologyVersion: m.cfg.TopologyVersion, Capacity: m.cfg.Capacity, Tags: m.cfg.Tags,
 		Hashes: m.topo.hashes(), Claims: m.declared.Claims, Released: m.declared.Released, Unfit: m.declared.Unfit,
 	}
+	marked := setOf(m.applied.marked)
 	for _, id := range m.declared.Claims {
-		if slices.Contains(m.applied.marked, id) {
+		if marked[id] {
 			d.Learned = append(d.Learned, id)
 		}
 	}

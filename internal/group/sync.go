@@ -78,8 +78,9 @@ func (m *Machine) apply(ev SyncDone) {
 	m.phase, m.mustJoin, m.failures, m.shrink = joined, false, 0, 0
 	m.prepared, m.retryAt = nil, time.Time{}
 	m.applied = applied{generation: m.round, active: m.granted(std, plan), members: plan.Members}
+	active := setOf(m.applied.active)
 	for _, k := range plan.Marks {
-		if slices.Contains(m.applied.active, k.Task) {
+		if active[k.Task] {
 			m.applied.marked = append(m.applied.marked, k.Task)
 		}
 	}
@@ -105,10 +106,11 @@ func (m *Machine) granted(std assignor.Assignment, plan assignor.PlanData) []tas
 			out = append(out, id)
 		}
 	}
+	listed, given := setOf(std.Partitions), setOf(plan.Active)
 	for _, id := range slices.Concat(m.declared.Claims, m.declared.Released) {
-		mine := slices.Contains(plan.Active, id) && len(std.Partitions) == 0
+		mine := len(listed) == 0 && given[id]
 		for _, tp := range m.topo.ofTask(id) {
-			mine = mine || slices.Contains(std.Partitions, tp)
+			mine = mine || listed[tp]
 		}
 		if mine {
 			out = append(out, id)
@@ -116,6 +118,14 @@ func (m *Machine) granted(std assignor.Assignment, plan assignor.PlanData) []tas
 	}
 	slices.SortFunc(out, task.ID.Compare)
 	return slices.Compact(out)
+}
+
+func setOf[T comparable](in []T) map[T]bool {
+	set := make(map[T]bool, len(in))
+	for _, x := range in {
+		set[x] = true
+	}
+	return set
 }
 
 // runs says whether the plan's form of the task's subtopology is the one that this member has.
