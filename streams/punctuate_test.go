@@ -71,6 +71,20 @@ func TestStreamTimePunctuation(t *testing.T) {
 	}
 }
 
+func TestStreamTimeSurvivesARestart(t *testing.T) {
+	for _, keepState := range []bool{true, false} {
+		a := &alarm{every: 50 * time.Millisecond, clock: streams.StreamTime}
+		d := streamstest.New(t, alarmed(a))
+		in := streamstest.In(d, "a", serde.String, serde.String)
+		in.Pipe("k", "v", streamstest.AtMillis(120))
+		d.Restart(keepState)
+		in.Pipe("k", "late", streamstest.AtMillis(60))
+		in.Pipe("k", "late", streamstest.AtMillis(149))
+		in.Pipe("k", "v", streamstest.AtMillis(150))
+		require.Equal(t, []int64{120, 150}, a.fired, "state kept: %v", keepState)
+	}
+}
+
 func TestWallClockPunctuation(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -192,7 +192,8 @@ func (s Stream[K, V]) Split(branches ...func(K, V) bool) []Stream[K, V] {
 	return out
 }
 
-// Merge is a stream of the records of all of them, in no order between one and another.
+// Merge is a stream of the records of all of them, in no order between one and another. Where their serdes differ, steps behind it use those
+// that the types have, unless they are told others.
 func (s Stream[K, V]) Merge(others ...Stream[K, V]) Stream[K, V] {
 	all := append([]Stream[K, V]{s}, others...)
 	next := s.b.add(&step{kind: processorStep}, "merge", "", nil)

@@ -54,12 +54,28 @@ func HoldCommits() Option { return func(s *settings) { s.hold = true } }
 // StartAt sets the wall clock. It starts at the beginning of 2024 otherwise.
 func StartAt(at time.Time) Option { return func(s *settings) { s.start = at } }
 
-// ApplicationID sets the application id, the prefix of internal topics. It is "test" otherwise.
+// ApplicationID sets the application id, the prefix of internal topics. It is "test" otherwise. A topology that
+// was built already has its own.
 func ApplicationID(id string) Option { return func(s *settings) { s.applicationID = id } }
 
 // New builds a topology and starts its tasks. A topology with faults fails the test.
 func New(t TB, b *streams.Builder, opts ...Option) *Driver {
 	t.Helper()
+	o := newSettings(opts)
+	topology, err := b.Build(o.applicationID)
+	if err != nil {
+		t.Fatalf("streamstest: %v", err)
+	}
+	return start(t, topology, o)
+}
+
+// NewTopology starts the tasks of a topology that was built already.
+func NewTopology(t TB, topology *streams.Topology, opts ...Option) *Driver {
+	t.Helper()
+	return start(t, topology, newSettings(opts))
+}
+
+func newSettings(opts []Option) settings {
 	o := settings{
 		applicationID: "test", partitions: make(map[string]int32),
 		start: time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC),
@@ -67,15 +83,17 @@ func New(t TB, b *streams.Builder, opts ...Option) *Driver {
 	for _, opt := range opts {
 		opt(&o)
 	}
-	topology, err := b.Build(o.applicationID)
-	if err != nil {
-		t.Fatalf("streamstest: %v", err)
-	}
+	return o
+}
+
+func start(t TB, topology *streams.Topology, o settings) *Driver {
+	t.Helper()
 	d := &Driver{
 		t: t, topology: topology, o: o, now: o.start,
 		topics: make(map[string]*topic), commits: make(map[task.TopicPartition]task.InputOffset),
 		backend: statestore.NewMemory(), dropped: make(map[string]int64),
 	}
+	var err error
 	if d.counts, err = topology.Partitions(d.external); err != nil {
 		t.Fatalf("streamstest: %v", err)
 	}

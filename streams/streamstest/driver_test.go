@@ -141,3 +141,12 @@ func TestLentBytesAreOverwritten(t *testing.T) {
 	require.Equal(t, "value", string(r.Value))
 	require.Equal(t, []streams.Header{{Key: "h", Value: []byte("x")}}, r.Headers)
 }
+
+func TestNewTopology(t *testing.T) {
+	topology, err := wordCount().Build("mine")
+	require.NoError(t, err)
+	d := streamstest.NewTopology(t, topology)
+	require.Same(t, topology, d.Topology())
+	streamstest.In(d, "lines", serde.String, serde.String).Pipe("", "a")
+	require.Len(t, streamstest.OutRaw(d, "mine-word-counts-changelog").ReadAll(), 1)
+}
