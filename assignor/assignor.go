@@ -25,6 +25,7 @@ func (v *view) plan() Plan {
 	v.settleReleases()
 	v.readPromises()
 	v.placeHeld()
+	v.placePromised()
 	v.balance()
 	return v.render()
 }

@@ -142,6 +142,19 @@ func (v *view) placeHeld() {
 	}
 }
 
+// placePromised gives a task that nobody runs, and of whose state there is no copy, to the member that it was promised to: the owner died, or
+// gave it up before it had anything to hand over.
+func (v *view) placePromised() {
+	for _, t := range v.tasks {
+		if t.owner != nobody || t.frozen {
+			continue
+		}
+		if to := v.promisee(t); to != nobody {
+			v.place(t, to, "it was promised to "+v.name(to))
+		}
+	}
+}
+
 // closer says whether a's copy is nearer to the end than b's. A lag that is not known is farther than any that is.
 func closer(a, b held) bool {
 	if a.Lag < 0 || b.Lag < 0 {
