@@ -186,6 +186,21 @@ func (w *world) heartbeat(code kcode.Code) {
 	w.step(Member{group.HeartbeatDone{Req: w.beat, Sent: w.now, Code: code}})
 }
 
+// alive lets time pass with heartbeats that are answered, and metadata that stays the same.
+func (w *world) alive(d time.Duration) {
+	for end := w.now.Add(d); w.now.Before(end); {
+		w.beat = 0
+		w.after(250 * time.Millisecond)
+		asked := len(acted[RefreshMetadata](w)) > 0
+		if w.beat != 0 {
+			w.step(Member{group.HeartbeatDone{Req: w.beat, Sent: w.now}})
+		}
+		if asked {
+			w.metadata()
+		}
+	}
+}
+
 // metadata answers RefreshMetadata: broker 1 leads everything.
 func (w *world) metadata() {
 	w.step(MetadataKnown{

@@ -1,0 +1,232 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/understudy-streams/understudy/assignor"
+	"github.com/understudy-streams/understudy/internal/group"
+	"github.com/understudy-streams/understudy/internal/kcode"
+	"github.com/understudy-streams/understudy/task"
+)
+
+// declared reads what the JoinGroup of the last step says.
+func (w *world) declared() assignor.MemberData {
+	w.t.Helper()
+	for _, a := range acted[MemberAction](w) {
+		j, ok := a.Action.(group.SendJoin)
+		if !ok {
+			continue
+		}
+		s, err := assignor.DecodeSubscription(j.Metadata)
+		require.NoError(w.t, err)
+		d, err := assignor.DecodeMemberData(s.UserData)
+		require.NoError(w.t, err)
+		return d
+	}
+	w.t.Fatal("no JoinGroup in the last step")
+	return assignor.MemberData{}
+}
+
+// marked takes the application to where its tasks run and the first one shall move.
+func marked(t *testing.T, tasks ...task.ID) *world {
+	w := running(t, nil, tasks...)
+	w.rebalance()
+	w.assign(tasks, tasks[0])
+	require.Empty(t, w.told(tasks[0]), "a mark is no release")
+	require.Equal(t, Running, w.e.State())
+	return w
+}
+
+func TestReleaseWithinTheBudget(t *testing.T) {
+	w := marked(t, id00, id01)
+	w.rebalance()
+	require.Equal(t, []task.Event{task.Release{}}, w.told(id00))
+	require.Empty(t, w.told(id01), "a task that stays is never paused")
+	require.Zero(t, w.join, "the join waits")
+	w.now = w.now.Add(100 * time.Millisecond)
+	w.step(TaskReleased{Task: id00, Epoch: w.epoch(id00)})
+	d := w.declared()
+	require.Equal(t, []task.ID{id00}, d.Released)
+	require.Equal(t, []task.ID{id01}, d.Claims)
+	require.Equal(t, Rebalancing, w.e.State())
+}
+
+func TestReleaseWithACommit(t *testing.T) {
+	w := marked(t, id00)
+	w.rebalance()
+	w.seal(id00, 3, 110)
+	w.acked(id00, 3)
+	c := only[CommitOffsets](w)
+	require.Equal(t, int32(2), c.Generation, "until the barrier ends the old generation is good")
+	w.answerCommit(c, kcode.None)
+	require.Equal(t, []task.Event{task.Committed{}}, w.told(id00))
+	w.step(TaskReleased{Task: id00, Epoch: w.epoch(id00)})
+	require.Equal(t, []task.ID{id00}, w.declared().Released)
+}
+
+func TestReleasePastTheBudget(t *testing.T) {
+	w := marked(t, id00, id01)
+	w.rebalance()
+	w.after(249 * time.Millisecond)
+	require.Zero(t, w.join)
+	w.after(time.Millisecond)
+	d := w.declared()
+	require.Equal(t, []task.ID{id00, id01}, d.Claims, "it stays claimed: the move waits")
+	require.Empty(t, d.Released)
+	require.Len(t, w.notices(NoticeReleaseOverdue), 1)
+
+	w.assign([]task.ID{id00, id01}, id00)
+	require.Equal(t, []task.Event{task.Resume{}}, w.told(id00), "it runs on until the next round")
+}
+
+func TestReleaseThatIsDoneDuringTheJoin(t *testing.T) {
+	w := marked(t, id00)
+	w.rebalance()
+	w.after(250 * time.Millisecond)
+	require.Equal(t, []task.ID{id00}, w.declared().Claims)
+	w.step(TaskReleased{Task: id00, Epoch: w.epoch(id00)})
+	require.Equal(t, "released", w.e.lives[id00].state.String(), "it was declared to run, and nobody else has it: it waits")
+	w.assign([]task.ID{id00})
+	require.Equal(t, []task.Event{task.Resume{}}, w.told(id00))
+}
+
+func TestGivenAway(t *testing.T) {
+	w := marked(t, id10, id00)
+	w.rebalance()
+	w.step(TaskReleased{Task: id10, Epoch: w.epoch(id10)})
+	epoch := w.epoch(id10)
+	w.assign([]task.ID{id00})
+	require.Equal(t, []task.Event{task.Close{}}, w.told(id10))
+	require.Equal(t, FetchRemove{FetchSource{TopicPartition: words0, Task: id10, Epoch: epoch}}, only[Fetch](w).Event)
+	require.Equal(t, ForgetTask{Task: id10, Epoch: epoch}, acted[ToSender](w)[0].Event)
+	require.Empty(t, acted[CloseStores](w), "the owner may still read them")
+	w.step(TaskClosed{Task: id10, Epoch: epoch})
+	require.Len(t, acted[CloseStores](w), 1)
+	w.step(StoresClosed{Task: id10, Epoch: epoch})
+	require.NotContains(t, w.e.lives, id10)
+	require.Equal(t, Running, w.e.State())
+}
+
+func TestGivenBack(t *testing.T) {
+	w := marked(t, id10)
+	w.rebalance()
+	w.step(TaskReleased{Task: id10, Epoch: w.epoch(id10)})
+	epoch := w.epoch(id10)
+	w.assign([]task.ID{id10})
+	require.Equal(t, []task.Event{task.Resume{}}, w.told(id10))
+	require.Equal(t, epoch, w.epoch(id10), "the same life: nothing is opened or restored")
+	require.Empty(t, acted[FetchOffsets](w))
+	require.Equal(t, Running, w.e.State())
+}
+
+func TestTakenAwayWhileItRuns(t *testing.T) {
+	w := running(t, nil, id00)
+	w.rebalance()
+	w.assign(nil)
+	require.Equal(t, []task.Event{task.Release{}}, w.told(id00), "it is drained first")
+	w.step(TaskReleased{Task: id00, Epoch: w.epoch(id00)})
+	require.Equal(t, []task.Event{task.Close{}}, w.told(id00))
+	w.step(TaskClosed{Task: id00, Epoch: w.epoch(id00)})
+	require.Empty(t, w.e.lives)
+}
+
+func TestAssignedAgainWhileItCloses(t *testing.T) {
+	w := running(t, nil, id00)
+	w.rebalance()
+	w.assign(nil)
+	w.step(TaskReleased{Task: id00, Epoch: w.epoch(id00)})
+	old := w.epoch(id00)
+	w.rebalance()
+	w.assign([]task.ID{id00})
+	require.Empty(t, acted[FetchOffsets](w), "the life before has to end first")
+	require.Equal(t, Rebalancing, w.e.State())
+	w.step(TaskClosed{Task: id00, Epoch: old})
+	require.Equal(t, old+1, w.epoch(id00))
+	require.Equal(t, []task.TopicPartition{in0}, only[FetchOffsets](w).Parts)
+}
+
+func TestTakenAwayAgainWhileItCloses(t *testing.T) {
+	w := running(t, nil, id00)
+	w.rebalance()
+	w.assign(nil)
+	w.step(TaskReleased{Task: id00, Epoch: w.epoch(id00)})
+	w.rebalance()
+	w.assign([]task.ID{id00})
+	w.rebalance()
+	w.assign(nil)
+	w.step(TaskClosed{Task: id00, Epoch: w.epoch(id00)})
+	require.Empty(t, w.e.lives, "it is not opened again")
+}
+
+func TestRestoringTasksAreClaimedAndTakenAwayAtOnce(t *testing.T) {
+	w := restoring(t, nil, -1, 0, 8)
+	w.metadata()
+	w.rebalance()
+	require.Equal(t, []task.ID{id10}, w.declared().Claims)
+	w.assign(nil)
+	require.Len(t, acted[CloseStores](w), 1)
+}
+
+func TestLost(t *testing.T) {
+	w := running(t, nil, id00, id10)
+	w.seal(id00, 5, 101)
+	w.acked(id00, 5)
+	c := only[CommitOffsets](w)
+	epochs := map[task.ID]uint64{id00: w.epoch(id00), id10: w.epoch(id10)}
+	w.heartbeat(kcode.UnknownMemberID)
+	require.Len(t, w.notices(NoticeLost), 1)
+	require.Equal(t, ToSender{DropAll{Epoch: epochs[id10]}}, acted[ToSender](w)[0], "before anything else")
+	require.Equal(t, []task.Event{task.Lost{}, task.Close{}}, w.told(id00))
+	require.Equal(t, []task.Event{task.Lost{}, task.Close{}}, w.told(id10))
+	require.Zero(t, w.join, "it joins when its tasks have stopped")
+	w.answerCommit(c, kcode.None)
+	require.Empty(t, w.told(id00), "the commit is not ours any more")
+	w.step(TaskClosed{Task: id00, Epoch: epochs[id00]})
+	require.Zero(t, w.join)
+	w.step(TaskClosed{Task: id10, Epoch: epochs[id10]})
+	w.step(StoresClosed{Task: id10, Epoch: epochs[id10]})
+	d := w.declared()
+	require.Empty(t, d.Claims)
+	require.Empty(t, d.Released)
+}
+
+func TestLostUnderAStoreWrite(t *testing.T) {
+	w := running(t, nil, id10)
+	epoch := w.epoch(id10)
+	w.seal(id10, 0, 101)
+	w.answerCommit(only[CommitOffsets](w), kcode.None)
+	require.Len(t, acted[Apply](w), 1)
+	w.heartbeat(kcode.UnknownMemberID)
+	w.step(TaskClosed{Task: id10, Epoch: epoch})
+	require.Empty(t, acted[CloseStores](w), "a write is on the way to them")
+	w.step(Applied{Task: id10, Epoch: epoch})
+	require.Empty(t, w.told(id10))
+	require.Len(t, acted[CloseStores](w), 1)
+}
+
+func TestTheSenderKnowsTheLease(t *testing.T) {
+	w := running(t, nil, id00)
+	until := func() time.Time {
+		var at time.Time
+		for _, a := range ever[ToSender](w) {
+			if l, ok := a.Event.(Leased); ok {
+				at = l.Until
+			}
+		}
+		return at
+	}
+	require.Equal(t, t0.Add(14*time.Second), until(), "the session, less a second")
+	w.heartbeat(kcode.None)
+	require.Equal(t, w.now.Add(14*time.Second), until())
+}
+
+func TestTheLeaseEndsWithoutAWord(t *testing.T) {
+	w := running(t, nil, id00)
+	w.after(14*time.Second - time.Millisecond)
+	require.Empty(t, w.told(id00))
+	w.after(time.Millisecond)
+	require.Equal(t, []task.Event{task.Lost{}, task.Close{}}, w.told(id00))
+}
