@@ -13,11 +13,30 @@ type CloseError struct {
 	Within time.Duration
 	Tasks  []task.ID // not committed and closed
 	Left   bool      // leaving the group had begun: only the broker's answer is missing
+	Calls  []Call    // calls of user code that had not returned
+}
+
+// Call is a call of user code: which task makes it, with which record. Offset is -1 where there is no record, as in a punctuation.
+type Call struct {
+	Task   task.ID
+	Part   task.TopicPartition
+	Offset int64
+}
+
+func (c Call) String() string {
+	if c.Offset < 0 {
+		return fmt.Sprintf("task %s, without a record", c.Task)
+	}
+	return fmt.Sprintf("task %s, %s at offset %d", c.Task, c.Part, c.Offset)
 }
 
 func (e *CloseError) Error() string {
 	if len(e.Tasks) == 0 {
 		return fmt.Sprintf("close: the brokers did not answer within %v; the group will notice by its session timeout", e.Within)
+	}
+	if len(e.Calls) > 0 {
+		return fmt.Sprintf("close: tasks %v did not commit within %v, as a user function has not returned (%v); their last records will be processed again: "+
+			"let the function honour its context", e.Tasks, e.Within, e.Calls)
 	}
 	return fmt.Sprintf("close: tasks %v did not commit within %v; their last records will be processed again (is a user function blocked, or are the brokers down?)", e.Tasks, e.Within)
 }
@@ -45,7 +64,8 @@ func (e *MissingTopicError) Error() string {
 	if e.For > 0 {
 		return fmt.Sprintf("topic %q was deleted while the application ran; it is not created again: create it, and reset the application if its offsets are to start anew", e.Topic)
 	}
-	return fmt.Sprintf("source topic %q does not exist: create it before the application starts (source topics are never created for you)", e.Topic)
+	return fmt.Sprintf("topic %q does not exist: create it before the application starts (topics that it reads from or writes to are never created for you, "+
+		"apart from its internal ones)", e.Topic)
 }
 
 // FetchError says that a partition cannot be read on.

@@ -2,6 +2,7 @@ package shell
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -128,8 +129,12 @@ func (r *Runtime) request(f func(ctx context.Context)) {
 	}()
 }
 
-// shutdown ends every goroutine but those of tasks that are stuck in a user call.
+// shutdown ends every goroutine but those of tasks that are stuck in a user call, and closes the stores of those too.
 func (r *Runtime) shutdown() {
+	var overdue *engine.CloseError
+	if errors.As(r.err, &overdue) {
+		overdue.Calls = r.tasks.calls()
+	}
 	r.stop()
 	r.core.close()
 	r.member.Close()
@@ -138,4 +143,5 @@ func (r *Runtime) shutdown() {
 	r.tasks.close()
 	r.sender.close()
 	r.wg.Wait()
+	r.err = errors.Join(r.err, r.stores.closeAll())
 }

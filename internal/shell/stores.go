@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"errors"
 	"time"
 
 	"github.com/understudy-streams/understudy/internal/engine"
@@ -52,6 +53,26 @@ func (s *stores) close(a engine.CloseStores) {
 	s.write(a.Task, ts.Close, func(err error) {
 		s.r.post(engine.StoresClosed{Task: a.Task, Epoch: a.Epoch, Err: err})
 	})
+}
+
+// closeAll closes what an end that was not clean has left open, behind the writes that are on their way. A user call that comes back later
+// finds its stores closed.
+func (s *stores) closeAll() error {
+	done := make(chan error, len(s.opened))
+	for key, ts := range s.opened {
+		s.write(key.task, ts.Close, func(err error) {
+			select {
+			case done <- err:
+			default: // it has overrun its deadline before
+			}
+		})
+	}
+	var errs []error
+	for range s.opened {
+		errs = append(errs, <-done)
+	}
+	clear(s.opened)
+	return errors.Join(errs...)
 }
 
 func (s *stores) apply(a engine.Apply) {

@@ -3,6 +3,7 @@ package shell
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -65,11 +66,32 @@ func (t *tasks) close() {
 		l.cancel(errClosed)
 		l.box.close()
 	}
+	limit := time.NewTimer(endWait)
+	defer limit.Stop()
 	for _, l := range loops {
-		if !l.stuck.Load() {
-			l.wait(time.Second)
+		select {
+		case <-l.ended:
+		case <-limit.C:
+			return // whoever is left is in a user call that does not heed its context
 		}
 	}
+}
+
+// endWait is how long the end of the process waits for user calls whose context has ended, after everything else is done or given up.
+const endWait = 100 * time.Millisecond
+
+// calls are the user calls that are under way.
+func (t *tasks) calls() []engine.Call {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	var out []engine.Call
+	for _, l := range t.by {
+		if n := l.pulse.Load(); n&1 == 1 {
+			out = append(out, l.call())
+		}
+	}
+	slices.SortFunc(out, func(a, b engine.Call) int { return a.Task.Compare(b.Task) })
+	return out
 }
 
 var (
@@ -91,8 +113,19 @@ type taskLoop struct {
 	closed bool
 
 	pulse atomic.Uint64 // odd while user code runs; counts up with every unit; the watchdog looks at it
-	where atomic.Int64  // the offset of the unit's record
+	where atomic.Int64  // the record of the unit: its offset and, in the last byte, its input
 	stuck atomic.Bool
+}
+
+const noRecord = int64(-1) // in where
+
+// call says which record the running user call is about.
+func (l *taskLoop) call() engine.Call {
+	where := l.where.Load()
+	if where == noRecord {
+		return engine.Call{Task: l.key.task, Offset: -1}
+	}
+	return engine.Call{Task: l.key.task, Part: l.inputs[where&0xff], Offset: where >> 8}
 }
 
 // beat is called around each unit of user code. Between the units of one step it stays odd and goes on counting.
@@ -100,11 +133,23 @@ func (l *taskLoop) beat(busy bool) {
 	if !busy {
 		return
 	}
+	where := noRecord
 	if l.owner != nil {
-		_, _, offset := l.owner.Env().Source()
-		l.where.Store(offset)
+		if topic, _, offset := l.owner.Env().Source(); offset >= 0 {
+			where = offset<<8 | int64(l.input(topic))
+		}
 	}
+	l.where.Store(where)
 	l.pulse.Store(l.pulse.Load()&^1 + 3) // only this goroutine writes it
+}
+
+func (l *taskLoop) input(topic string) int {
+	for i := range l.inputs {
+		if l.inputs[i].Topic == topic {
+			return i
+		}
+	}
+	return 0
 }
 
 func (l *taskLoop) step(now time.Time, ev task.Event) {
@@ -113,16 +158,6 @@ func (l *taskLoop) step(now time.Time, ev task.Event) {
 		l.pulse.Store(n + 1)
 	}
 	l.carry(actions)
-}
-
-func (l *taskLoop) wait(limit time.Duration) {
-	t := time.NewTimer(limit)
-	defer t.Stop()
-	select {
-	case <-l.ended:
-	case <-t.C:
-		l.stuck.Store(true)
-	}
 }
 
 func (l *taskLoop) run(c task.Config) {
@@ -191,7 +226,17 @@ func (l *taskLoop) block() bool {
 		l.wake.fired()
 		return true
 	case <-l.ctx.Done():
-		return context.Cause(l.ctx) == errStuck // a stuck task still hears its Close
+		return errors.Is(context.Cause(l.ctx), errStuck) && l.hear()
+	}
+}
+
+// hear lets a task whose call has come back after all hear its Close.
+func (l *taskLoop) hear() bool {
+	select {
+	case <-l.box.signal:
+		return true
+	case <-l.t.r.work.Done():
+		return false
 	}
 }
 

@@ -6,20 +6,17 @@ import (
 	"time"
 
 	"github.com/understudy-streams/understudy/internal/engine"
-	"github.com/understudy-streams/understudy/task"
 )
 
 // CallTimeoutError says that one call of user code has run longer than the watchdog allows.
 type CallTimeoutError struct {
-	Task   task.ID
-	Inputs []task.TopicPartition
-	Offset int64 // of the record in the call, or -1
-	After  time.Duration
+	engine.Call
+	After time.Duration
 }
 
 func (e *CallTimeoutError) Error() string {
-	return fmt.Sprintf("task %s (inputs %v, offset %d): one call of user code has run for more than %v: the task was given up here and goes on elsewhere; "+
-		"let the function honour its context, or raise Config.CallTimeout", e.Task, e.Inputs, e.Offset, e.After)
+	return fmt.Sprintf("%v: one call of user code has run for more than %v: the task was given up here and goes on elsewhere; "+
+		"let the function honour its context, or raise Config.CallTimeout", e.Call, e.After)
 }
 
 // watch looks at the pulses of all tasks. A pulse that stays the same odd number is one call that has not returned.
@@ -62,7 +59,7 @@ func (t *tasks) look(now time.Time, limit time.Duration, seen map[*taskLoop]sigh
 		}
 		if now.Sub(s.since) >= limit && !l.stuck.Swap(true) {
 			l.cancel(errStuck)
-			t.r.post(engine.TaskStuck{Task: l.key.task, Epoch: l.key.epoch, Err: &CallTimeoutError{Task: l.key.task, Inputs: l.inputs, Offset: l.where.Load(), After: limit}})
+			t.r.post(engine.TaskStuck{Task: l.key.task, Epoch: l.key.epoch, Err: &CallTimeoutError{Call: l.call(), After: limit}})
 		}
 	}
 }
