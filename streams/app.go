@@ -42,6 +42,7 @@ type App struct {
 	runtime *shell.Runtime
 	closed  bool          // Close came before Run
 	ended   chan struct{} // closed when Run has returned
+	err     error         // what Run returned, once ended is closed
 }
 
 // New checks the topology and the configuration and returns an application that waits for Run. All faults of one kind come at once, in a
@@ -76,8 +77,13 @@ func (a *App) Run(ctx context.Context) error {
 	if a.called.Swap(true) {
 		return ErrAlreadyRun
 	}
-	defer close(a.ended)
-	defer a.setState(StateClosed)
+	a.err = a.run(ctx)
+	a.setState(StateClosed)
+	close(a.ended)
+	return a.err
+}
+
+func (a *App) run(ctx context.Context) error {
 	client, err := kafka.Open(a.cfg.client())
 	if err != nil {
 		return err
@@ -103,8 +109,9 @@ func (a *App) begin(r *shell.Runtime) bool {
 	return !a.closed
 }
 
-// Close ends the application cleanly, as the end of Run's context does, and waits until Run has returned or ctx ends. It may be called
-// more than once.
+// Close ends the application cleanly, as the end of Run's context does, and waits until Run has returned or ctx ends. The deadline of ctx,
+// if it has one, takes the place of Config.CloseTimeout. The error is a [*CloseError], as Run's is, if that was not time enough. Close may be
+// called more than once, and before Run, which then ends at once.
 func (a *App) Close(ctx context.Context) error {
 	a.mu.Lock()
 	a.closed = true
@@ -117,16 +124,24 @@ func (a *App) Close(ctx context.Context) error {
 		within := time.Duration(0)
 		if deadline, ok := ctx.Deadline(); ok {
 			within = max(time.Until(deadline), time.Millisecond)
+			within -= min(within/10, closeMargin)
 		}
 		r.Close(within)
 	}
 	select {
 	case <-a.ended:
+		var overdue *CloseError
+		if errors.As(a.err, &overdue) {
+			return overdue
+		}
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
+
+// closeMargin is kept of the time that Close has, to close stores and connections when the clean end is given up.
+const closeMargin = 250 * time.Millisecond
 
 // randomID is the process id of an application without a state directory.
 func randomID() (id [16]byte) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/understudy-streams/understudy/internal/broker"
 	"github.com/understudy-streams/understudy/internal/realkafka"
+	"github.com/understudy-streams/understudy/internal/shell"
 	"github.com/understudy-streams/understudy/streams"
 	"github.com/understudy-streams/understudy/streams/serde"
 	"github.com/understudy-streams/understudy/task"
@@ -50,6 +51,13 @@ func newBed(t *testing.T, addrs []string, embedded *broker.Broker) *bed {
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	return &bed{t: t, addrs: addrs, client: c, embedded: embedded, prefix: fmt.Sprintf("t%d-%d-", os.Getpid(), bedNumber.Add(1))}
+}
+
+// in is the same bed for a subtest.
+func (b *bed) in(t *testing.T) *bed {
+	sub := *b
+	sub.t = t
+	return &sub
 }
 
 func (b *bed) ctx() context.Context {
@@ -143,10 +151,13 @@ type running struct {
 	over bool
 }
 
-func (b *bed) run(builder *streams.Builder, c streams.Config) *running {
+func (b *bed) run(builder *streams.Builder, c streams.Config, tune ...func(*shell.Config)) *running {
 	b.t.Helper()
 	app, err := streams.New(builder, c)
 	require.NoError(b.t, err)
+	for _, f := range tune {
+		app.Tune(f)
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	r := &running{t: b.t, app: app, stop: stop, done: make(chan error, 1)}
 	go func() { r.done <- app.Run(ctx) }()

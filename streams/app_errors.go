@@ -24,6 +24,8 @@ type (
 	StoreError = engine.StoreError
 	// CloseError says that a clean end did not come about in time.
 	CloseError = engine.CloseError
+	// Call is a call of user code that has not returned, in a CloseError and a CallTimeoutError.
+	Call = engine.Call
 	// StuckError says that more calls of user code than allowed have never returned.
 	StuckError = engine.StuckError
 	// CallTimeoutError says that one call of user code has run for longer than Config.CallTimeout.

@@ -78,6 +78,9 @@ func (a *App) shell(client *kafka.Client, state *stateDir) shell.Config {
 	if state.writers != nil {
 		cfg.Writers = state.writers
 	}
+	if a.tune != nil {
+		a.tune(&cfg)
+	}
 	return cfg
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -23,6 +24,8 @@ type topics struct {
 	mu     sync.Mutex
 	counts map[string]int32
 	tasks  int // of the whole application
+
+	missing time.Time // since when a topic of the user has been missing in a row of checks
 	inputs int // partitions that are read
 }
 
@@ -66,9 +69,10 @@ func (t *topics) check(ctx context.Context) (map[string]int32, error) {
 	}
 	for _, name := range slices.Concat(top.Sources, top.Sinks) {
 		if have[name] == 0 {
-			return nil, &MissingTopicError{Topic: name}
+			return nil, t.absent(name)
 		}
 	}
+	t.missing = time.Time{}
 	want, err := top.Partitions(func(topic string) (int32, bool) { n, ok := have[topic]; return n, ok })
 	if err != nil {
 		return nil, err
@@ -80,6 +84,22 @@ func (t *topics) check(ctx context.Context) (map[string]int32, error) {
 		want[name] = have[name]
 	}
 	return want, nil
+}
+
+// patience is how long a topic of the user may be unknown at the start: a broker may not have heard of a topic that another one has just
+// made.
+const patience = 3 * time.Second
+
+// absent is the error for a topic that the broker does not know. It is called from one check at a time.
+func (t *topics) absent(name string) error {
+	err := &MissingTopicError{Topic: name}
+	if t.missing.IsZero() {
+		t.missing = time.Now()
+	}
+	if time.Since(t.missing) < patience {
+		return temporary{err}
+	}
+	return err
 }
 
 // known returns the partition counts of the topics that exist.
@@ -108,7 +128,7 @@ func (t *topics) internal(ctx context.Context, have, want map[string]int32) erro
 		switch {
 		case n == 0:
 			missing = append(missing, kafka.NewTopic{
-				Name: in.Name, Partitions: want[in.Name], Replication: t.app.cfg.Replication, Configs: in.Configs,
+				Name: in.Name, Partitions: want[in.Name], Replication: t.app.cfg.Replication, Configs: t.app.configs(in),
 			})
 		case n != want[in.Name]:
 			return &InternalTopicError{Topic: in.Name, Kind: in.Kind, What: "partitions", Have: fmt.Sprint(n), Want: fmt.Sprint(want[in.Name])}
@@ -166,23 +186,44 @@ func (t *topics) validate(ctx context.Context, there []InternalTopic) error {
 		return temporary{err}
 	}
 	for _, in := range there {
-		if err := in.validate(configs[in.Name]); err != nil {
+		if err := in.validate(t.app.configs(in), configs[in.Name]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// validate reports the first configuration that would lose data. What the broker does not tell is taken to be right.
-func (in *InternalTopic) validate(have map[string]string) error {
-	for _, key := range []string{"cleanup.policy", "message.timestamp.type", "retention.ms"} {
-		want, cares := in.Configs[key]
+// configs are those that an internal topic is made with. Where larger records may be written than brokers take by default, it takes them.
+func (a *App) configs(in InternalTopic) map[string]string {
+	configs := maps.Clone(in.Configs)
+	if a.cfg.MaxRecordBytes > defaultRecordBytes {
+		configs[maxMessageBytes] = strconv.Itoa(a.cfg.MaxRecordBytes + recordRoom)
+	}
+	return configs
+}
+
+const (
+	maxMessageBytes = "max.message.bytes"
+	recordRoom      = 64 << 10 // for what the wire format and the runtime's headers add
+)
+
+// validate reports the first configuration that would lose data, or stop the application later. What the broker does not tell is taken to
+// be right.
+func (in *InternalTopic) validate(needed, have map[string]string) error {
+	for _, key := range []string{"cleanup.policy", "message.timestamp.type", "retention.ms", maxMessageBytes} {
+		want, cares := needed[key]
 		got, tells := have[key]
-		if cares && tells && !sameList(got, want) {
+		if cares && tells && !sameList(got, want) && !(key == maxMessageBytes && atLeast(got, want)) {
 			return &InternalTopicError{Topic: in.Name, Kind: in.Kind, What: key, Have: got, Want: want}
 		}
 	}
 	return nil
+}
+
+func atLeast(got, want string) bool {
+	g, err := strconv.ParseInt(got, 10, 64)
+	w, bad := strconv.ParseInt(want, 10, 64)
+	return err == nil && bad == nil && g >= w
 }
 
 // sameList compares comma-separated lists without regard to order and spaces.

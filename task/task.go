@@ -206,7 +206,7 @@ func (t *Task) allowNegative(input int, r *Record) bool {
 			return true
 		}
 	}
-	t.env.Fail("", KindTimestamp, fmt.Errorf("a record with timestamp %d: drop such records or give them the stream time, as a policy of the source",
+	t.env.Fail("", KindTimestamp, fmt.Errorf("a record with timestamp %d: drop such records or give them the stream time, with the source's option OnNegativeTimestamp",
 		r.Timestamp))
 	return false
 }
