@@ -28,7 +28,7 @@ func (c *Context[KO, VO]) enter(ts int64, headers []Header) {
 // Headers are its headers (an empty slice is none). Time is cut to milliseconds. If a step behind fails, the unit fails, whatever the
 // processor returns.
 func (c *Context[KO, VO]) Forward(r Record[KO, VO]) {
-	if c.in.env.Failed() {
+	if !c.in.flowing(c.step) {
 		return
 	}
 	it := &c.to.it

@@ -13,10 +13,14 @@
 //		Count("word-counts").
 //		ToStream().
 //		To("counts")
-//	topology, err := b.Build("wordcount")
+//	app, err := streams.New(b, streams.Config{ApplicationID: "wordcount", Brokers: brokers, StateDir: dir})
+//	if err != nil {
+//		return err
+//	}
+//	return app.Run(ctx)
 //
-// Nothing panics and nothing fails on the way: the Builder collects all faults of a topology, and [Builder.Build] returns them at once in
-// a [*TopologyError].
+// Nothing panics and nothing fails on the way: the Builder collects all faults of a topology, and [New] (or [Builder.Build]) returns them
+// at once in a [*TopologyError].
 //
 // # Keys, values and null
 //
@@ -25,7 +29,7 @@
 // are named once with [Builder.Register], or at the step with [WithSerdes].
 //
 // Kafka's keys and values can be null. A null travels as a flag beside the zero value; each method says whether its function is called
-// for one. A nil []byte and a nil pointer are null when they are written, an empty []byte is an empty value.
+// for one. A nil []byte and a nil pointer that a function returns are null, an empty []byte is an empty value.
 //
 // # Units
 //

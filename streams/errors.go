@@ -16,6 +16,9 @@ type TopologyError struct {
 func newTopologyError(faults []error) *TopologyError { return &TopologyError{Faults: faults} }
 
 func (e *TopologyError) Error() string {
+	if len(e.Faults) == 1 {
+		return fmt.Sprintf("streams: the topology has a fault: %v", e.Faults[0])
+	}
 	return fmt.Sprintf("streams: the topology has %d faults:\n%v", len(e.Faults), errors.Join(e.Faults...))
 }
 

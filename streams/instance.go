@@ -2,6 +2,7 @@ package streams
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/understudy-streams/understudy/task"
@@ -17,6 +18,7 @@ type instance struct {
 	inputs map[string][]func(*task.Record)
 	tables []task.Table
 	closes []func()
+	built  bool // the graph is complete: records may flow
 	err    error
 }
 
@@ -44,6 +46,7 @@ func (sub *subtopology) build(env *task.Env) (*task.Graph, error) {
 		in.close()
 		return nil, in.err
 	}
+	in.built = true
 	return in.graph(), nil
 }
 
@@ -89,6 +92,14 @@ func (in *instance) fail(s *step, err error) {
 	if in.err == nil {
 		in.err = fmt.Errorf("streams: task %v, step %q: %w", in.env.ID(), s.name, err)
 	}
+}
+
+// flowing reports whether a step may write and forward. Before the graph is complete it may not, and then the task does not start.
+func (in *instance) flowing(s *step) bool {
+	if !in.built {
+		in.fail(s, errors.New("it wrote to a store or forwarded a record in its supplier or in Start: do so in Process or a punctuation"))
+	}
+	return in.built && !in.env.Failed()
 }
 
 func (in *instance) close() {

@@ -104,6 +104,13 @@ func TestATaskWhoseProcessorCannotBeMadeDoesNotStart(t *testing.T) {
 		}, nil, `task 0_0, step "p": no`},
 		{"store not attached", func(init *streams.Init) textProcessor { store.Open(init); return &starting{} }, nil,
 			`step "p": store "s" is not attached to it: name it in WithStores`},
+		{"start writes", func(init *streams.Init) textProcessor {
+			h := store.Open(init)
+			return &starting{start: func(*textContext) error { h.Put("k", "v"); h.Delete("k"); return nil }}
+		}, []streams.ProcessOption{streams.WithStores(store)}, `step "p": it wrote to a store or forwarded a record in its supplier or in Start`},
+		{"start forwards", func(*streams.Init) textProcessor {
+			return &starting{start: func(c *textContext) error { c.Forward(textRecord{}); return nil }}
+		}, nil, `step "p": it wrote to a store or forwarded a record`},
 		{"store without serde", func(init *streams.Init) textProcessor { nameless.Open(init); return &starting{} },
 			[]streams.ProcessOption{streams.WithStores(nameless)}, `store "s" of string and string has a nil serde`},
 	} {

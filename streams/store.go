@@ -10,15 +10,16 @@ import (
 // Store declares a key-value store for processors. It is a description: each task has rows of its own. Attach it to every processor that
 // uses it with [WithStores], and open it in the processor's supplier with [Store.Open].
 type Store[K, V any] struct {
-	d      storeDef
-	keys   serde.Serde[K]
-	values serde.Serde[V]
+	d        *storeDef
+	keys     origin[K]
+	values   origin[V]
+	readOnly bool
 }
 
 // AnyStore is a *[Store] of any types.
 type AnyStore interface{ def() *storeDef }
 
-func (s *Store[K, V]) def() *storeDef { return &s.d }
+func (s *Store[K, V]) def() *storeDef { return s.d }
 
 // StoreOption is an option of [NewStore]: [Ordered], [WithoutChangelog].
 type StoreOption interface{ applyStore(o *options) }
@@ -38,7 +39,10 @@ func NewStore[K, V any](name string, keys serde.Serde[K], values serde.Serde[V],
 	for _, opt := range opts {
 		opt.applyStore(&o)
 	}
-	return &Store[K, V]{d: storeDef{name: name, ordered: o.ordered, noChangelog: o.noChangelog}, keys: keys, values: values}
+	return &Store[K, V]{
+		d:    &storeDef{name: name, ordered: o.ordered, noChangelog: o.noChangelog},
+		keys: func() serde.Serde[K] { return keys }, values: func() serde.Serde[V] { return values },
+	}
 }
 
 // AddStore adds a store to the topology. [WithStores] does it too; a store that no processor uses is not made.
@@ -57,20 +61,21 @@ func (b *Builder) addStore(d *storeDef) {
 // Open returns the store of the task that a processor is made for. It is called in the supplier. A store that is not attached to the
 // processor cannot be opened: the task fails to start, saying so.
 func (s *Store[K, V]) Open(init *Init) *StoreHandle[K, V] {
-	h := &StoreHandle[K, V]{in: init.in, step: init.step, name: s.d.name}
+	h := &StoreHandle[K, V]{in: init.in, step: init.step, name: s.d.name, readOnly: s.readOnly}
+	keys, values := s.keys.serde(), s.values.serde()
 	switch {
-	case !init.attached(&s.d):
+	case !init.attached(s.d):
 		init.in.fail(init.step, fmt.Errorf("store %q is not attached to it: name it in WithStores", s.d.name))
 		return h
-	case isNil(s.keys) || isNil(s.values):
+	case isNil(keys) || isNil(values):
 		init.in.fail(init.step, fmt.Errorf("store %q of %v and %v has a nil serde", s.d.name, reflect.TypeFor[K](), reflect.TypeFor[V]()))
 		return h
 	}
-	changelog := init.in.sub.changelog(&s.d)
-	h.rows = init.in.env.Store(init.in.sub.storeIndex(&s.d))
+	changelog := init.in.sub.changelog(s.d)
+	h.rows = init.in.env.Store(init.in.sub.storeIndex(s.d))
 	h.ordered = s.d.ordered
-	h.sorted = serde.IsOrderPreserving(s.keys)
-	h.keys, h.keysBack = newEncoder(s.keys, nil, false, changelog, true), storeDecoder(s.keys, changelog, true)
-	h.values, h.valuesBack = newEncoder(s.values, nil, false, changelog, false), storeDecoder(s.values, changelog, false)
+	h.sorted = serde.IsOrderPreserving(keys)
+	h.keys, h.keysBack = newEncoder(keys, nil, false, changelog, true), storeDecoder(keys, changelog, true)
+	h.values, h.valuesBack = newEncoder(values, nil, false, changelog, false), storeDecoder(values, changelog, false)
 	return h
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/understudy-streams/understudy/task"
 )
 
-// StoreHandle is a store as one task has it. It is used by that task's processor only, within Process and punctuations.
+// StoreHandle is a store as one task has it. It is used by that task's processor only, within Process and punctuations; Start may read.
 //
 // Errors are sticky: a store that cannot be read or written, or a key or value that cannot be encoded, fails the whole unit, whatever the
 // processor returns. From then on Get finds nothing, loops over the store end, and writes do nothing.
@@ -22,6 +22,8 @@ type StoreHandle[K, V any] struct {
 	rows    *statestore.Overlay
 	ordered bool
 	sorted  bool // bytes of keys sort as the keys do
+	// readOnly says that a table writes the store.
+	readOnly bool
 
 	keys       encoder[K]
 	values     encoder[V]
@@ -58,6 +60,9 @@ func (h *StoreHandle[K, V]) Put(key K, value V) { h.put(key, value, h.in.ts) }
 func (h *StoreHandle[K, V]) PutTime(key K, value V, at time.Time) { h.put(key, value, at.UnixMilli()) }
 
 func (h *StoreHandle[K, V]) put(key K, value V, ts int64) {
+	if !h.writable() {
+		return
+	}
 	k, ok := h.encodeKey(key)
 	if !ok {
 		return
@@ -80,6 +85,9 @@ func (h *StoreHandle[K, V]) put(key K, value V, ts int64) {
 
 // Delete deletes the row of a key.
 func (h *StoreHandle[K, V]) Delete(key K) {
+	if !h.writable() {
+		return
+	}
 	if k, ok := h.encodeKey(key); ok {
 		h.check(task.KindStore, h.rows.Delete(k, h.in.ts))
 	}
@@ -164,6 +172,16 @@ func (h *StoreHandle[K, V]) scan(lo, hi []byte, yield func(K, V) bool) {
 			return
 		}
 	}
+}
+
+func (h *StoreHandle[K, V]) writable() bool {
+	if !h.in.flowing(h.step) {
+		return false
+	}
+	if h.readOnly {
+		h.check(task.KindStore, fmt.Errorf("store %q is written by its table only", h.name))
+	}
+	return !h.readOnly
 }
 
 var errNotOpen = errors.New("the store was not opened: attach it with WithStores")

@@ -16,6 +16,7 @@ type Table[K, V any] struct {
 	values     serde.Serde[V]
 	fromKeys   origin[K]
 	fromValues origin[V]
+	derived    bool // the store is that of a table above
 }
 
 func newTable[K, V any](b *Builder, s *step, def *storeDef, keys serde.Serde[K], values serde.Serde[V], fromKeys origin[K], fromValues origin[V]) Table[K, V] {
@@ -68,6 +69,16 @@ func (s Stream[K, V]) toTable(store string, o options) Table[K, V] {
 	return newTable(b, next, def, keys, values, func() serde.Serde[K] { return keys }, func() serde.Serde[V] { return values })
 }
 
+// Store returns the store of the table's rows, for processors to look things up in ([WithStores]); they cannot write to it. A processor
+// that uses it is in the table's subtopology, and what it reads must be co-partitioned with the table. It sees what the records before its
+// own have made of the table. A table made by Filter or MapValues has no rows of its own: that is a fault.
+func (t Table[K, V]) Store() *Store[K, V] {
+	if t.derived {
+		t.b.faultf("step %q has no store of its own: use that of the table above, or make one with ToStream and ToTable", t.step.name)
+	}
+	return &Store[K, V]{d: t.def, keys: t.fromKeys, values: t.fromValues, readOnly: true}
+}
+
 // Filter is the table of the rows for which keep returns true. A row that no longer is in it is deleted downstream; one that never was in
 // it is not.
 func (t Table[K, V]) Filter(keep func(K, V) bool, opts ...StepOption) Table[K, V] {
@@ -75,6 +86,7 @@ func (t Table[K, V]) Filter(keep func(K, V) bool, opts ...StepOption) Table[K, V
 	t.step = t.then("tablefilter", o, keep, func(in *instance, next *step) sink[K, change[V]] {
 		return &tableFilterNode[K, V]{in: in, step: next, out: in.out[K, change[V]](next), keep: keep}
 	})
+	t.derived = true
 	return t
 }
 
@@ -85,7 +97,9 @@ func (t Table[K, V]) MapValues[W any](f func(V) W, opts ...StepOption) Table[K, 
 		return &tableMapNode[K, V, W]{in: in, step: next, out: in.out[K, change[W]](next), f: f, null: nullOf[W]()}
 	})
 	keys, values := serdes[K, W](t.b, next, o, t.keys, nil)
-	return newTable(t.b, next, t.def, keys, values, t.fromKeys, nil)
+	out := newTable(t.b, next, t.def, keys, values, t.fromKeys, nil)
+	out.derived = true
+	return out
 }
 
 // ToStream is the stream of the table's changes: the new row, or a null value for a row that was deleted.
