@@ -58,7 +58,7 @@ func (o *Overlay) trim() {
 	}
 }
 
-// trimBetweenReads is trim for a run of reads: it spares what was read since the last write, Begin or commit call, or at least the last
+// trimBetweenReads is trim for a run of reads: it spares what was read since the last Begin or commit call, or at least the last
 // readsPerEpoch rows read from base, whose bytes somebody may still hold. It gives up after a few entries.
 func (o *Overlay) trimBetweenReads() {
 	if o.misses++; o.misses == readsPerEpoch {

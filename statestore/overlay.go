@@ -140,8 +140,6 @@ func (o *Overlay) write(key, value []byte, is flags, ts int64) error {
 		}
 	}
 	e.flags = e.flags&^present | known | is
-	o.nextEpoch()
-	o.trim()
 	return nil
 }
 
