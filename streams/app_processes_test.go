@@ -116,6 +116,7 @@ func (p *process) end(sig syscall.Signal) error {
 
 // load is a stream of words under way.
 type load struct {
+	once  sync.Once
 	stop  chan struct{}
 	done  chan struct{}
 	truth map[string]int64
@@ -125,6 +126,7 @@ type load struct {
 // load writes words to all partitions of a topic, about 4,000 a second, until stopped.
 func (b *bed) load(topic string, partitions int) *load {
 	l := &load{stop: make(chan struct{}), done: make(chan struct{}), truth: map[string]int64{}}
+	b.t.Cleanup(func() { l.end() })
 	go func() {
 		defer close(l.done)
 		tick := time.NewTicker(20 * time.Millisecond)
@@ -158,7 +160,7 @@ func (l *load) write(b *bed, topic string, partitions int) {
 
 // end stops the load and returns what was written.
 func (l *load) end() map[string]int64 {
-	close(l.stop)
+	l.once.Do(func() { close(l.stop) })
 	<-l.done
 	return l.truth
 }

@@ -26,7 +26,7 @@ type topics struct {
 	tasks  int // of the whole application
 
 	missing time.Time // since when a topic of the user has been missing in a row of checks
-	inputs int // partitions that are read
+	inputs  int       // partitions that are read
 }
 
 func newTopics(a *App, c *kafka.Client) *topics {
