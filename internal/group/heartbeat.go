@@ -101,7 +101,11 @@ func (m *Machine) beatFailed() {
 	m.beat.failed++
 	switch m.phase {
 	case joined:
-		m.find()
+		if m.beat.failed == 1 {
+			m.find()
+		} else { // a broker that is down is named as the coordinator until its session is over
+			m.rediscover()
+		}
 	case preparing: // the join will tell
 	case joining, syncing:
 		if m.beat.failed >= lostBeats && (m.joining != 0 || m.syncing != 0) {

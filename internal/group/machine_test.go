@@ -415,6 +415,20 @@ func TestBackFromDiscovering(t *testing.T) {
 	require.Empty(t, r.step(HeartbeatDone{Req: hb.Req, Sent: r.now}).in(Joined).acts[:len(r.acts)-1])
 }
 
+// While a dead broker is still named as the coordinator, it is asked again after pauses only.
+func TestDeadCoordinatorIsNamedAgain(t *testing.T) {
+	r := newRig(t).joined().beats(0, errCut).found("a:1").in(Joined)
+	for range 3 {
+		r.step(HeartbeatDone{Req: r.m.beat.req, Err: errCut}).in(Discovering)
+		require.False(t, has[FindCoordinator](r))
+		r.after(40 * time.Millisecond)
+		require.False(t, has[FindCoordinator](r))
+		r.after(time.Second).found("a:1").in(Joined)
+	}
+	r.step(HeartbeatDone{Req: r.m.beat.req, Sent: r.now}).in(Joined)
+	require.True(t, has[FindCoordinator](r.beats(0, errCut)), "it was well again: the next fault is asked about at once")
+}
+
 func TestFollowUps(t *testing.T) {
 	r := newRig(t).syncing().syncDone(assignor.PlanData{FollowUp: assignor.FollowUp{Kind: assignor.Now}}).in(Joined)
 	require.False(t, has[Prepare](r.after(followUpDelay-time.Millisecond)))

@@ -13,6 +13,7 @@ import (
 	"github.com/understudy-streams/understudy/internal/group"
 	"github.com/understudy-streams/understudy/internal/kafka"
 	"github.com/understudy-streams/understudy/internal/kcode"
+	"github.com/understudy-streams/understudy/internal/realkafka"
 	"github.com/understudy-streams/understudy/task"
 )
 
@@ -129,6 +130,31 @@ func TestCoordinatorMoves(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return a.now().addr != before && settled(8, a) == nil }, 10*time.Second, 5*time.Millisecond)
 	require.Zero(t, a.now().lost)
+}
+
+// The broker that coordinates the group is killed, with a round under way: it takes the others some eight seconds to notice, and no task stops.
+func TestCoordinatorIsKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts three brokers")
+	}
+	brokers := realkafka.Start(t, 3, "offsets.topic.replication.factor=3", "offsets.topic.num.partitions=3")
+	long := func(c *group.Config) {
+		c.Session, c.Rebalance, c.Heartbeat = 25*time.Second, 30*time.Second, 500*time.Millisecond
+	}
+	a, b := newMember(t, brokers.Addrs(), "g", long), newMember(t, brokers.Addrs(), "g", long)
+	requireSettled(t, 30*time.Second, 8, a, b)
+	dead := a.now().addr
+	node := slices.Index(brokers.Addrs(), dead) + 1
+	require.Positive(t, node, "%s is none of %v", dead, brokers.Addrs())
+	a.box <- group.Rejoin{Reason: "a round under way"}
+	require.NoError(t, brokers.Kill(node))
+	require.Eventually(t, func() bool {
+		return a.now().addr != dead && b.now().addr != dead && settled(8, a, b) == nil
+	}, 40*time.Second, 20*time.Millisecond)
+	require.Zero(t, a.now().lost+b.now().lost)
+	rounds := a.now().rounds
+	a.box <- group.Rejoin{Reason: "the new coordinator knows both"}
+	require.Eventually(t, func() bool { return a.now().rounds > rounds && settled(8, a, b) == nil }, 20*time.Second, 20*time.Millisecond)
 }
 
 // Close returns at once while a join is parked, and nothing is posted after it.
