@@ -426,7 +426,8 @@ func TestDeadCoordinatorIsNamedAgain(t *testing.T) {
 		r.after(time.Second).found("a:1").in(Joined)
 	}
 	r.step(HeartbeatDone{Req: r.m.beat.req, Sent: r.now}).in(Joined)
-	require.True(t, has[FindCoordinator](r.beats(0, errCut)), "it was well again: the next fault is asked about at once")
+	r.after(time.Second).step(HeartbeatDone{Req: r.m.beat.req, Err: errCut})
+	require.True(t, has[FindCoordinator](r), "it was well again: the next fault is asked about at once")
 }
 
 func TestFollowUps(t *testing.T) {
