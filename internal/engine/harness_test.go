@@ -193,13 +193,15 @@ func (w *world) alive(d time.Duration) {
 		w.after(250 * time.Millisecond)
 		asked := len(acted[RefreshMetadata](w)) > 0
 		if w.beat != 0 {
-			w.step(Member{group.HeartbeatDone{Req: w.beat, Sent: w.now}})
+			w.heartbeatAnswered()
 		}
 		if asked {
 			w.metadata()
 		}
 	}
 }
+
+func (w *world) heartbeatAnswered() { w.step(Member{group.HeartbeatDone{Req: w.beat, Sent: w.now}}) }
 
 // metadata answers RefreshMetadata: broker 1 leads everything.
 func (w *world) metadata() {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -15,19 +16,22 @@ import (
 // declared reads what the JoinGroup of the last step says.
 func (w *world) declared() assignor.MemberData {
 	w.t.Helper()
-	for _, a := range acted[MemberAction](w) {
-		j, ok := a.Action.(group.SendJoin)
-		if !ok {
-			continue
-		}
-		s, err := assignor.DecodeSubscription(j.Metadata)
-		require.NoError(w.t, err)
-		d, err := assignor.DecodeMemberData(s.UserData)
-		require.NoError(w.t, err)
-		return d
-	}
-	w.t.Fatal("no JoinGroup in the last step")
-	return assignor.MemberData{}
+	return declaredBy(w.t, w.acts)
+}
+
+// declaredBy reads the last JoinGroup among the actions.
+func declaredBy(t *testing.T, acts []Action) assignor.MemberData {
+	t.Helper()
+	joins := slices.DeleteFunc(slices.Clone(ofType[MemberAction](acts)), func(a MemberAction) bool {
+		_, ok := a.Action.(group.SendJoin)
+		return !ok
+	})
+	require.NotEmpty(t, joins, "no JoinGroup")
+	s, err := assignor.DecodeSubscription(joins[len(joins)-1].Action.(group.SendJoin).Metadata)
+	require.NoError(t, err)
+	d, err := assignor.DecodeMemberData(s.UserData)
+	require.NoError(t, err)
+	return d
 }
 
 // marked takes the application to where its tasks run and the first one shall move.
