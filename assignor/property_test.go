@@ -401,3 +401,35 @@ func TestManyPartitions(t *testing.T) {
 	require.Equal(t, 2, g.settle(t, 2))
 	require.Len(t, g.runs()["c"], 21)
 }
+
+// A member that drains ends with nothing, and the others share its tasks evenly. Those that drain while nobody else is there keep going.
+func TestDraining(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := newGroup(drawSubs(t, 3, 8)...)
+		for i := range rapid.IntRange(1, 5).Draw(t, "members") {
+			g.add(fmt.Sprintf("m%d", i))
+		}
+		g.settle(t, 4)
+		stay := map[string][]task.ID{}
+		for name, p := range g.members {
+			if p.Draining = rapid.Bool().Draw(t, "drains"); !p.Draining {
+				stay[name] = nil
+			}
+		}
+		g.settle(t, 4)
+		require.Empty(t, g.plan.Unassigned)
+		if len(stay) == 0 {
+			stay = g.runs()
+		}
+		for name, p := range g.members {
+			_, counts := stay[name]
+			switch {
+			case !counts:
+				require.Empty(t, p.run, "%s drains", name)
+			default:
+				stay[name] = sorted(p.run)
+			}
+		}
+		requireBalanced(t, g.subs, stay)
+	})
+}

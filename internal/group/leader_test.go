@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -227,4 +228,45 @@ func FuzzLeader(f *testing.F) {
 			}
 		}
 	})
+}
+
+// 200 members with 5000 tasks fit into one record, with all the lists for Kafka's tools (I16, I17).
+func TestBigGroupFits(t *testing.T) {
+	topo := Topology{Partitions: map[string]int32{}}
+	for i := range int32(25) {
+		name := fmt.Sprintf("orders-service-some-topic-%02d", i)
+		topo.Subtopologies = append(topo.Subtopologies, Subtopology{ID: i, Topics: []string{name}, Stateful: i%2 == 0, Hash: uint64(i) + 1})
+		topo.Partitions[name] = 200
+	}
+	machines := map[string]*rig{}
+	var members []JoinedMember
+	size := 0
+	join := func(claims func(name string) []task.ID) {
+		members, size = nil, 0
+		for i := range 200 {
+			name := fmt.Sprintf("understudy-0123456789abcdef0123456789ab-%03d", i)
+			r := newRig(t)
+			r.step(Start{Topology: topo}).found("a:1")
+			r.m.applied.members = 200
+			machines[name] = r.step(Prepared{Join: want[Prepare](r).Join, Claims: claims(name)})
+			b := want[SendJoin](r).Metadata
+			members = append(members, JoinedMember{ID: name, Metadata: b})
+			size += len(b)
+		}
+	}
+	join(func(string) []task.ID { return nil })
+	_, plans, _ := leads(t, topo, members...)
+	join(func(name string) []task.ID { return plans[name].Active })
+	start := time.Now()
+	std, again, s := leads(t, topo, members...)
+	require.Less(t, time.Since(start), 2*time.Second)
+	for _, a := range s.Assignments {
+		size += len(a.Bytes) + memberOverhead
+	}
+	require.Less(t, size, planBudget)
+	for name, p := range again {
+		require.Len(t, p.Active, 25)
+		require.Equal(t, plans[name].Active, p.Active)
+		require.Len(t, std[name].Partitions, 25)
+	}
 }
