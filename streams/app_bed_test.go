@@ -92,8 +92,12 @@ func (b *bed) values(topic string, partition int32, values ...string) {
 
 func (b *bed) all(topic string) []task.Record {
 	b.t.Helper()
-	parts, err := b.client.Consume(b.ctx(), topic)
-	require.NoError(b.t, err)
+	var parts map[int32][]task.Record
+	require.Eventually(b.t, func() (ok bool) { // a broker may just be down
+		var err error
+		parts, err = b.client.Consume(b.ctx(), topic)
+		return err == nil
+	}, 30*time.Second, 100*time.Millisecond, "topic %s cannot be read", topic)
 	var out []task.Record
 	for p := range int32(len(parts)) {
 		out = append(out, parts[p]...)

@@ -90,8 +90,7 @@ type lane struct {
 	seq     int32     // of the next new batch, or of the one in sent
 	retryAt time.Time
 	tries   int
-	missing time.Time // since when the broker says that the partition does not exist
-	halve   bool      // the last batch was too large: take less
+	missing time.Time // since when metadata does not have the partition
 	busy    bool
 }
 

@@ -67,17 +67,8 @@ func (s *Sender) answered(l *lane, p ProducedPart) {
 	case kcode.OutOfOrderSequence, kcode.UnknownProducerID, kcode.InvalidProducerEpoch, kcode.ProducerFenced:
 		s.newProducerID()
 		s.retry(l)
-	case kcode.UnknownTopicOrPartition:
-		if l.missing.IsZero() {
-			l.missing = s.now
-		}
-		if s.now.Sub(l.missing) >= s.cfg.UnknownFor {
-			s.refused(l, p)
-			return
-		}
-		l.leader = unknownLeader
-		s.retry(l)
-	case kcode.NotLeaderOrFollower, kcode.LeaderNotAvailable, kcode.FencedLeaderEpoch, kcode.UnknownLeaderEpoch,
+	case kcode.UnknownTopicOrPartition, // whether it is missing, metadata says: a broker on its way up or down may just not know it
+		kcode.NotLeaderOrFollower, kcode.LeaderNotAvailable, kcode.FencedLeaderEpoch, kcode.UnknownLeaderEpoch,
 		kcode.NetworkException, kcode.KafkaStorageError, kcode.BrokerNotAvailable, kcode.ReplicaNotAvailable:
 		l.leader = unknownLeader
 		s.retry(l)
@@ -167,7 +158,7 @@ func (s *Sender) leaders(ev LeadersKnown) {
 	}
 	for _, l := range s.order {
 		if broker, ok := ev.Leaders[l.to]; ok {
-			l.leader = broker
+			l.leader, l.missing = broker, time.Time{}
 			continue
 		}
 		if l.leader == unknownLeader {

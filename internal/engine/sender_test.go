@@ -271,6 +271,21 @@ func TestSenderGivesUpATopicThatStaysAway(t *testing.T) {
 	require.Empty(t, b.acks)
 }
 
+func TestSenderATopicThatOnlyABrokerDoesNotKnowIsNotGivenUp(t *testing.T) {
+	b := newSenderBench(t, SenderConfig{BatchBytes: 1})
+	b.step(EffectsMade{effects(id00, 1, 1, 1, 10, out0)})
+	b.ready(map[task.TopicPartition]int32{out0: 1})
+	for range 40 {
+		b.answer(b.last(), kcode.UnknownTopicOrPartition, -1)
+		b.after(time.Second)
+		b.step(LeadersKnown{Leaders: map[task.TopicPartition]int32{out0: 1}})
+		b.after(time.Second)
+	}
+	require.Empty(t, b.bad)
+	b.answer(b.last(), kcode.None, 0)
+	require.Len(t, b.acks, 1)
+}
+
 func TestSenderForgetsATask(t *testing.T) {
 	b := newSenderBench(t, SenderConfig{BatchBytes: 1})
 	b.step(EffectsMade{effects(id00, 1, 1, 1, 10, out0)})
