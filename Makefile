@@ -4,6 +4,8 @@
 export GOTOOLCHAIN = auto
 
 FUZZTIME ?= 3s
+SEEDS    ?= 10000
+FIRST    ?= 1
 NODES    ?= 1
 PORT     ?= 29092
 
@@ -11,7 +13,7 @@ PORT     ?= 29092
 # internal/realkafka is left out: it starts brokers, and the same shells run against the embedded broker here.
 RACE := $(patsubst %,./%,$(wildcard streams internal/shell internal/group internal/kafka internal/broker statestore/pebblestore))
 
-.PHONY: help demo test vet fmt-check unit race lint fuzz kafka kafka-stop bench bench-test cover
+.PHONY: help demo test vet fmt-check unit race lint fuzz sim kafka kafka-stop bench bench-test cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +45,9 @@ lint: ## go vet, our own lint, and golangci-lint if it is installed
 
 fuzz: ## each fuzz target for FUZZTIME (default 3s)
 	$(TIMED) .ci/fuzz $(FUZZTIME)
+
+sim: ## the whole runtime under faults, one run a seed: make sim SEEDS=100000 (default 10000), FIRST=1
+	go test -count=1 -timeout 0 -v -run '^TestSeeds$$' ./internal/sim -sim.seeds=$(SEEDS) -sim.first=$(FIRST)
 
 kafka: ## start NODES (default 1) real brokers from PORT (default 29092) on; prints the address
 	internal/realkafka/kafka.sh start .cache/kafka $(NODES) $(PORT)

@@ -51,11 +51,11 @@ func (w *world) missing() string {
 	for part := range w.cfg.Parts {
 		for _, topic := range []string{topicIn, topicWords} {
 			tp := task.TopicPartition{Topic: topic, Partition: part}
-			if at, end := w.broker.Committed(groupName, tp), int64(len(w.oracle.logs[tp])); at < end {
+			if at, end := max(w.broker.Committed(groupName, tp), 0), int64(len(w.oracle.logs[tp])); at < end {
 				miss("%v is committed up to %d of %d", tp, at, end)
 			}
 		}
-		if at, end := w.positionOf(part), int64(len(w.oracle.logs[counts(part)])); at < end && !w.oracle.strange[part] {
+		if at, end := max(w.positionOf(part), 0), int64(len(w.oracle.logs[counts(part)])); at < end && !w.oracle.strange[part] {
 			miss("the store of partition %d is at %d of %d", part, at, end)
 		}
 		for sub := range int32(2) {
