@@ -230,8 +230,14 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, keepBefore := range []bool{false, true} {
-				o := NewOverlay(OverlayConfig{Base: withRows("a", "c"), Ordered: true, KeepBefore: keepBefore})
+				o := NewOverlay(OverlayConfig{Base: withRows("a", "c"), Ordered: true, KeepBefore: keepBefore, CacheBytes: 1 << 20})
 				c.do(t, o)
+				if !o.Sealed() {
+					put(t, o, "a", "c")
+					o.Seal(nil)
+				}
+				o.Applied()
+				o.cacheBytes = 0
 				o.Begin()
 				o.Keep()
 				require.Zero(t, o.table.used)
