@@ -624,3 +624,40 @@ func (w *world) where() int32 {
 	require.NoError(w.t, err)
 	return int32(node)
 }
+
+// A task that cannot be stopped holds up neither the round nor the other tasks. It stays where it is, nobody asks for rounds on its account,
+// and it moves when its owner says that it has stopped.
+func TestStuckTaskHoldsUpNobody(t *testing.T) {
+	for seed := range uint64(20) {
+		w := newWorld(t, seed, 3)
+		a, _ := w.spawn(), w.spawn()
+		w.run(10 * time.Second)
+		for id := range a.run {
+			a.slow[id] = true
+		}
+		stuck := maps.Clone(a.run)
+		w.pauses, w.ran = map[task.ID]time.Duration{}, map[task.ID]bool{}
+		for id := range w.owners() {
+			w.pauses[id], w.ran[id] = 0, true
+		}
+		w.spawn()
+		w.run(4 * time.Second)
+		for _, p := range w.living() {
+			require.Equal(t, Joined, p.m.State())
+		}
+		require.Equal(t, stuck, a.run, "%s", w.trace.String())
+		for id, pause := range w.pauses {
+			require.LessOrEqual(t, pause, 100*time.Millisecond, "task %s\n%s", id, w.trace.String())
+		}
+		_, generation, _ := a.m.Membership()
+		w.run(20 * time.Second)
+		_, after, _ := a.m.Membership()
+		require.Equal(t, generation, after, "%s", w.trace.String())
+
+		clear(a.slow)
+		a.step(Rejoin{Reason: "the tasks have stopped"})
+		w.run(2 * time.Second)
+		require.Empty(t, w.bad, "%s", w.trace.String())
+		w.requireConverged()
+	}
+}
