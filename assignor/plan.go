@@ -54,9 +54,12 @@ type FollowUp struct {
 type FollowUpKind uint8
 
 const (
+	// None: the member waits for others.
 	None FollowUpKind = 0
-	Now  FollowUpKind = 1
-	At   FollowUpKind = 2
+	// Now: as soon as it has applied the assignment.
+	Now FollowUpKind = 1
+	// At: FollowUp.AtMs after that.
+	At FollowUpKind = 2
 )
 
 // Code tells a member that the group cannot use it as it is.

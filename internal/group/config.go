@@ -57,6 +57,7 @@ type Subtopology struct {
 // State is where the member is in the group's protocol.
 type State uint8
 
+// The states; Machine has the picture.
 const (
 	Stopped State = iota
 	Discovering
