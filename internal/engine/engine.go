@@ -67,6 +67,7 @@ type Engine struct {
 	member *group.Machine
 	specs  map[int32]*task.Spec
 	counts map[string]int32
+	first  map[string]int32 // counts, as they were when the application started
 
 	lives   map[task.ID]*life
 	order   []*life // by task id
@@ -245,6 +246,9 @@ func (e *Engine) topicsReady(ev TopicsReady) {
 	}
 	e.startTry = 0
 	e.counts = ev.Partitions
+	if e.first == nil {
+		e.first = e.counts
+	}
 	if ev.QueueBytes > 0 {
 		e.cfg.QueueBytes = ev.QueueBytes
 	}

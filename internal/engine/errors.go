@@ -44,12 +44,16 @@ func (e *CloseError) Error() string {
 // OffsetOutOfRangeError says that the offset at which a partition should be read on is not there any more.
 type OffsetOutOfRangeError struct {
 	Part     task.TopicPartition
-	Offset   int64
+	Offset   int64 // -1: nothing has been committed, and that is not to be guessed
 	Earliest int64
 	End      int64
 }
 
 func (e *OffsetOutOfRangeError) Error() string {
+	if e.Offset < 0 {
+		return fmt.Sprintf("fetch %s: the group has committed no offset, the log holds %d to %d: set Config.NoOffset to the earliest or latest offset, "+
+			"or set the group's offset", e.Part, e.Earliest, e.End)
+	}
 	return fmt.Sprintf("fetch %s: offset %d is out of range, the log holds %d to %d: records may have been deleted before they were read; "+
 		"to go on, set Config.OutOfRange to the earliest or latest offset, or reset the group's offset", e.Part, e.Offset, e.Earliest, e.End)
 }

@@ -233,8 +233,8 @@ func (e *Engine) bounds(l *life, ev OffsetsListed) {
 			continue
 		}
 		reset := e.cfg.NoOffset(tp.Topic)
-		if l.spec.Inputs[i].Repartition {
-			reset = ResetEarliest
+		if l.spec.Inputs[i].Repartition || tp.Partition >= e.first[tp.Topic] {
+			reset = ResetEarliest // a partition that came while we ran holds nothing that is older than we are
 		}
 		switch reset {
 		case ResetEarliest:
