@@ -81,9 +81,7 @@ func (w *world) judge() {
 	found := map[string]bool{}
 	for part := range w.cfg.Parts {
 		if w.oracle.strange[part] {
-			for key := range w.oracle.fold(part, int64(len(w.oracle.logs[counts(part)]))) {
-				found[key] = true
-			}
+			w.judgeStrange(part, found)
 			continue
 		}
 		store := rows(w.openOf(part).Reader(0))
@@ -97,6 +95,19 @@ func (w *world) judge() {
 		if !found[word] {
 			w.violated("%s was counted nowhere", word)
 		}
+	}
+}
+
+// judgeStrange looks at what a restore would make of a changelog that a stranger wrote to: whatever he overwrote is lost with the next move.
+func (w *world) judgeStrange(part int32, found map[string]bool) {
+	rows := w.oracle.fold(part, int64(len(w.oracle.logs[counts(part)])))
+	for id, word := range w.source.word {
+		if row, ok := rows[word]; ok && !has(row, id) {
+			w.oracle.lost++
+		}
+	}
+	for word := range rows {
+		found[word] = true
 	}
 }
 

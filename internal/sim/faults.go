@@ -13,7 +13,7 @@ import (
 // planFaults draws the faults of the run. Circumstances that last, such as lost connections, are in the mood.
 func (w *world) planFaults() {
 	kinds := []func(){
-		w.crashProcess, w.crashProcess, w.closeProcess, w.pauseBriefly, w.pauseLong, w.crashBroker, w.moveLeader, w.moveCoordinator, w.compact, w.cutLinks,
+		w.crashProcess, w.crashProcess, w.closeProcess, w.pauseBriefly, w.pauseLong, w.crashBroker, w.moveLeader, w.moveCoordinator, w.compact, w.cutLinks, w.holdRequest,
 	}
 	for range w.mood.faults {
 		kind := kinds[w.rng.IntN(len(kinds))]
@@ -143,4 +143,23 @@ func (w *world) linksOf(p *process) []*link {
 		}
 	}
 	return ls
+}
+
+// holdRequest lets a process die whose last request to a changelog arrives only after somebody else has its tasks.
+func (w *world) holdRequest() { w.someHost().hold = true }
+
+func (h *host) held(l *link, r modelbroker.ProduceRequest) bool {
+	isLog := func(b modelbroker.ProduceBatch) bool { return b.Topic == topicCounts }
+	if !h.hold || h.w.healed || !slices.ContainsFunc(r.Batches, isLog) {
+		return false
+	}
+	h.hold = false
+	h.w.fault("a request of %s is held up, and %s dies", h.p.name, h.p.name)
+	late := &link{w: h.w, p: l.p, node: l.node, sure: true, late: true}
+	h.w.after(session+h.w.upTo(session), nil, func() { late.call(r, func(modelbroker.Response, error) {}) })
+	h.w.after(0, nil, func() {
+		h.crash()
+		h.w.after(h.w.upTo(2*session), nil, h.start)
+	})
+	return true
 }

@@ -19,6 +19,7 @@ type host struct {
 	paused  time.Time // its process gets no event before
 	woke    time.Time
 	wanted  bool // a process shall run here
+	hold    bool // its next request to a changelog is held up in the network, and the process dies
 	started int
 }
 

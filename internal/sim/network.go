@@ -17,6 +17,7 @@ type link struct {
 	conn    modelbroker.Conn
 	dead    bool
 	sure    bool // no fault touches it but a broker's
+	late    bool // its request was sent long ago, by a process that is no more
 	out, in lane
 	waiting []*call
 }
@@ -48,6 +49,12 @@ func (l *link) call(req modelbroker.Request, done func(modelbroker.Response, err
 	if l.dead {
 		w.after(w.netDelay(), l.p, func() { done(nil, errCut) })
 		return
+	}
+	if r, ok := req.(modelbroker.ProduceRequest); ok && l.p != nil && !l.late {
+		if l.p.host.held(l, r) {
+			return
+		}
+		w.oracle.sent(l.p, r)
 	}
 	l.waiting = append(l.waiting, c)
 	lost := !l.sure && w.chance(w.mood.loss)

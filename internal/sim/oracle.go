@@ -30,6 +30,7 @@ type oracle struct {
 	compacted bool
 	strange   map[int32]bool // partitions of the changelog that somebody wrote to who did not run the task any more
 	foreign   int
+	lost      int // records that a restore would not find any more
 }
 
 // written is a record of a topic.
@@ -95,8 +96,18 @@ func (o *oracle) appended(p *process, b modelbroker.ProduceBatch, base int64) {
 	o.logs[b.TopicPartition] = log
 }
 
-// writes notes who writes to a changelog without running its task: one who was paused and does not know yet that its lease is over, or
-// whose request was on the way for that long. Nothing keeps such records out (no transaction fences them); rule M8 is about them.
+// sent holds a produce request against S1 at the moment at which it is sent: what a task makes leaves the process only while it has the task.
+func (o *oracle) sent(p *process, r modelbroker.ProduceRequest) {
+	for _, b := range r.Batches {
+		id := task.ID{Subtopology: 1, Partition: b.Partition} // counts and their outputs are partitioned by the same key
+		if q := o.last[id]; q != p && (b.Topic == topicCounts || b.Topic == topicOut) {
+			o.w.violated("%s sends records of task %v, which %s runs", p.name, id, nameOf(q))
+		}
+	}
+}
+
+// writes notes who writes to a changelog without running its task any more: one whose request was on the way for that long. Nothing keeps
+// such records out (no transaction fences them); rule M8 is about them.
 func (o *oracle) writes(p *process, b modelbroker.ProduceBatch, base int64) {
 	id := task.ID{Subtopology: 1, Partition: b.Partition}
 	if o.last[id] == p {
