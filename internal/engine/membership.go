@@ -58,6 +58,8 @@ func (e *Engine) beginPrepare(p group.Prepare) {
 			e.release(l)
 		case lifeReleasing:
 			e.prepare.ids = append(e.prepare.ids, id)
+		case lifeOpening, lifeRestoring:
+			e.closeLife(l) // it costs nothing to let go: nothing has been processed
 		}
 	}
 	if len(e.prepare.ids) > 0 {

@@ -78,6 +78,7 @@ func New(cfg Config) *Runtime {
 func (r *Runtime) Run(ctx context.Context) error {
 	defer r.wake.stop()
 	r.sender.start()
+	r.stores.keepFlushed()
 	if r.cfg.CallTimeout > 0 {
 		r.tasks.watch(r.cfg.CallTimeout)
 	}

@@ -1,11 +1,13 @@
 package shell
 
 import (
+	"context"
 	"errors"
 	"time"
 
 	"github.com/understudy-streams/understudy/internal/engine"
 	"github.com/understudy-streams/understudy/statestore"
+	"github.com/understudy-streams/understudy/statestore/pebblestore"
 	"github.com/understudy-streams/understudy/task"
 )
 
@@ -55,25 +57,60 @@ func (s *stores) close(a engine.CloseStores) {
 	})
 }
 
+// closeWait bounds how long the end of the process waits for a disk that does not answer.
+const closeWait = 10 * time.Second
+
 // closeAll closes what an end that was not clean has left open, behind the writes that are on their way. A user call that comes back later
 // finds its stores closed.
 func (s *stores) closeAll() error {
 	done := make(chan error, len(s.opened))
 	for key, ts := range s.opened {
-		s.write(key.task, ts.Close, func(err error) {
-			select {
-			case done <- err:
-			default: // it has overrun its deadline before
-			}
-		})
+		s.write(key.task, ts.Close, func(err error) { done <- err })
 	}
+	limit := time.NewTimer(closeWait)
+	defer limit.Stop()
 	var errs []error
 	for range s.opened {
-		errs = append(errs, <-done)
+		select {
+		case err := <-done:
+			errs = append(errs, err)
+		case <-limit.C:
+			return errors.Join(append(errs, errors.New("close stores: the disk does not answer"))...)
+		}
 	}
 	clear(s.opened)
 	return errors.Join(errs...)
 }
+
+// flushEvery is how often the database is asked whether what nobody writes to any more is due to be flushed.
+const flushEvery = 30 * time.Second
+
+// keepFlushed lets the database flush by its age when no commit comes along to do so.
+func (s *stores) keepFlushed() {
+	aging, ok := s.r.cfg.Backend.(interface{ FlushIfDue() error })
+	if !ok {
+		return
+	}
+	s.r.request(func(ctx context.Context) {
+		ticker := time.NewTicker(flushEvery)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+				s.write(nobody, aging.FlushIfDue, func(err error) {
+					if err != nil {
+						s.r.noticeLater(engine.Notice{Kind: engine.NoticeRetry, What: "flush", Err: err})
+					}
+				})
+			}
+		}
+	})
+}
+
+// nobody is the key of writes that belong to no task.
+var nobody = task.ID{Subtopology: -1, Partition: -1}
 
 func (s *stores) apply(a engine.Apply) {
 	ts := s.of(a.Task, a.Epoch)
@@ -93,10 +130,18 @@ func (s *stores) wipe(a engine.Wipe) {
 	})
 }
 
+// write runs f in the writer pool. One that overruns its deadline is reported, and goes on: only its end is an answer.
 func (s *stores) write(id task.ID, f func() error, done func(error)) {
 	deadline := s.r.cfg.WriteDeadline
 	if deadline <= 0 {
 		deadline = time.Minute
 	}
-	s.r.cfg.Writers.Do(id, deadline, f, done)
+	s.r.cfg.Writers.Do(id, deadline, f, func(err error) {
+		var late *pebblestore.OverrunError
+		if errors.As(err, &late) {
+			s.r.noticeLater(engine.Notice{Kind: engine.NoticeRetry, What: "write of the stores", Err: err})
+			return
+		}
+		done(err)
+	})
 }
