@@ -41,6 +41,15 @@ func (b *bed) configs(topic string) map[string]string {
 	return out
 }
 
+func (b *bed) configure(topic, key, value string) {
+	b.t.Helper()
+	res, err := b.admin().AlterTopicConfigs(b.ctx(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: key, Value: &value}}, topic)
+	require.NoError(b.t, err)
+	for _, r := range res {
+		require.NoError(b.t, r.Err)
+	}
+}
+
 // partitions is how many partitions a topic has, 0 if it does not exist.
 func (b *bed) partitions(topic string) int {
 	b.t.Helper()

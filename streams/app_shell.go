@@ -37,7 +37,9 @@ func (a *App) openState() (*stateDir, error) {
 	if !a.topology.stateful() {
 		return &stateDir{processID: randomID()}, nil
 	}
-	dir, err := pebblestore.OpenDir(a.cfg.StateDir, a.cfg.ApplicationID, pebblestore.Options{Memory: a.cfg.Memory / 2, Log: a.cfg.Log.Named("store")})
+	dir, err := pebblestore.OpenDir(a.cfg.StateDir, a.cfg.ApplicationID, pebblestore.Options{
+		Memory: a.cfg.Memory / 2, CloseTimeout: a.cfg.CloseTimeout, Log: a.cfg.Log.Named("store"),
+	})
 	if err != nil {
 		return nil, err
 	}

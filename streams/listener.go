@@ -21,6 +21,8 @@ type Listener struct {
 	Task func(id TaskID, state string)
 	// Restore is called when the restore of a store begins, about once a second while it goes on, and when it has ended.
 	Restore func(RestoreProgress)
+	// Wiped is called when what is on disk does not fit the changelog: it is thrown away and rebuilt. Reason says how it does not fit.
+	Wiped func(id TaskID, topic string, partition int32, reason string)
 	// Reset is called when an input offset was out of range and Config.OutOfRange moved it.
 	Reset func(topic string, partition int32, from, to int64)
 }
@@ -76,6 +78,10 @@ func (a *App) tell(n engine.Notice) {
 	case engine.NoticeRestoreBegin, engine.NoticeRestore, engine.NoticeRestoreEnd:
 		if l.Restore != nil {
 			l.Restore(progressOf(n))
+		}
+	case engine.NoticeWiped:
+		if l.Wiped != nil {
+			l.Wiped(n.Task, n.Part.Topic, n.Part.Partition, n.Text)
 		}
 	case engine.NoticeReset:
 		if l.Reset != nil {
