@@ -8,12 +8,13 @@ import (
 	"encoding/json/v2"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"time"
 
 	"github.com/understudy-streams/understudy/examples/internal/kit"
 	"github.com/understudy-streams/understudy/streams"
 	"github.com/understudy-streams/understudy/streams/serde"
-	"github.com/understudy-streams/understudy/task"
 )
 
 // View is one event: a user has looked at a page for some time.
@@ -25,9 +26,9 @@ type View struct {
 
 // Total is what one user has seen so far.
 type Total struct {
-	Views   int    `json:"views"`
-	Seconds int    `json:"seconds"`
-	Last    string `json:"last"`
+	Views   int  `json:"views"`
+	Seconds int  `json:"seconds"`
+	Longest View `json:"longest"`
 }
 
 // topology keeps a total per user. Events come without a key, so they are regrouped by user through a topic of the application's own.
@@ -43,21 +44,22 @@ func topology() *streams.Builder {
 	return b
 }
 
+// add gives the same total in whatever order the views come: those of different partitions come in any.
 func add(_ string, v View, t Total) Total {
 	t.Views++
 	t.Seconds += v.Seconds
-	t.Last = v.Page
+	if v.Seconds > t.Longest.Seconds {
+		t.Longest = v
+	}
 	return t
 }
 
 func main() {
 	flags := kit.Parse("pageviews")
-	kit.Run(func(ctx context.Context) error { return run(ctx, flags) })
+	kit.Run(func(ctx context.Context) error { return run(ctx, flags, os.Stdout) })
 }
 
-func run(ctx context.Context, flags *kit.Flags) error {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
+func run(ctx context.Context, flags *kit.Flags, out io.Writer) error {
 	env, err := flags.Open(ctx, map[string]int32{"views": 2, "totals": 2})
 	if err != nil {
 		return err
@@ -69,48 +71,63 @@ func run(ctx context.Context, flags *kit.Flags) error {
 	if err != nil {
 		return err
 	}
-	if flags.Brokers != "" {
-		fmt.Println("adding up topic views into topic totals; interrupt to end")
+	if !flags.Embedded() {
+		fmt.Fprintln(out, "adding up topic views into topic totals; interrupt to end")
 		return app.Run(ctx)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- app.Run(ctx) }()
-	totals, err := collect(ctx, stop, env, events())
-	for _, user := range []string{"ada", "grace"} {
-		fmt.Printf("%-6s %+v\n", user, totals[user])
+	return show(ctx, env, app, out)
+}
+
+// views are some events.
+var views = []View{{"ada", "/", 5}, {"grace", "/docs", 40}, {"ada", "/docs", 30}, {"ada", "/pricing", 10}, {"grace", "/", 2}}
+
+// show sends the views through and prints the totals.
+func show(ctx context.Context, env *kit.Env, app *streams.App, out io.Writer) error {
+	if err := send(ctx, env); err != nil {
+		return err
 	}
-	return errors.Join(err, <-ended)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { defer stop(); ended <- app.Run(ctx) }()
+	totals, err := collect(ctx, stop, env)
+	stop()
+	if err := errors.Join(err, <-ended); err != nil {
+		return err
+	}
+	for _, user := range []string{"ada", "grace"} {
+		t := totals[user]
+		fmt.Fprintf(out, "%-6s %d views, %d s, longest on %s\n", user, t.Views, t.Seconds, t.Longest.Page)
+	}
+	return nil
 }
 
-// events are some page views.
-func events() []View {
-	return []View{{"ada", "/", 5}, {"grace", "/docs", 40}, {"ada", "/docs", 30}, {"ada", "/pricing", 10}, {"grace", "/", 2}}
-}
-
-// collect sends the events in and reads totals until all of them are in.
-func collect(ctx context.Context, stop func(), env *kit.Env, views []View) (map[string]Total, error) {
+func send(ctx context.Context, env *kit.Env) error {
 	for i, v := range views {
 		value, err := json.Marshal(v)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if err := env.Put(ctx, "views", int32(i%2), task.OutRecord{Value: value, Timestamp: time.Now().UnixMilli()}); err != nil {
-			return nil, err
+		if err := env.Put(ctx, "views", int32(i%2), kit.Record{Value: value}); err != nil {
+			return err
 		}
 	}
+	return nil
+}
+
+// collect reads totals until all views are in them, and calls stop.
+func collect(ctx context.Context, stop func(), env *kit.Env) (map[string]Total, error) {
 	totals := map[string]Total{}
 	var bad error
 	err := env.Follow(ctx, "totals", func(r kit.Record) {
 		var t Total
-		if err := json.Unmarshal(r.Value, &t); err != nil {
-			bad = errors.Join(bad, err)
-		}
+		bad = errors.Join(bad, json.Unmarshal(r.Value, &t))
 		totals[string(r.Key)] = t
-		n := 0
+		seen := 0
 		for _, t := range totals {
-			n += t.Views
+			seen += t.Views
 		}
-		if n == len(views) || bad != nil {
+		if seen == len(views) || bad != nil {
 			stop()
 		}
 	})

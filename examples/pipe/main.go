@@ -9,13 +9,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
-	"time"
+	"strings"
 
 	"github.com/understudy-streams/understudy/examples/internal/kit"
 	"github.com/understudy-streams/understudy/streams"
 	"github.com/understudy-streams/understudy/streams/serde"
-	"github.com/understudy-streams/understudy/task"
 )
 
 // topology copies what is not empty. Keys stay bytes: they are passed on as they came.
@@ -30,12 +30,10 @@ func topology() *streams.Builder {
 
 func main() {
 	flags := kit.Parse("pipe")
-	kit.Run(func(ctx context.Context) error { return run(ctx, flags) })
+	kit.Run(func(ctx context.Context) error { return run(ctx, flags, os.Stdout) })
 }
 
-func run(ctx context.Context, flags *kit.Flags) error {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
+func run(ctx context.Context, flags *kit.Flags, out io.Writer) error {
 	env, err := flags.Open(ctx, map[string]int32{"in": 2, "out": 2})
 	if err != nil {
 		return err
@@ -45,34 +43,51 @@ func run(ctx context.Context, flags *kit.Flags) error {
 	if err != nil {
 		return err
 	}
-	if flags.Brokers != "" {
-		fmt.Println("copying from topic in to topic out; interrupt to end")
+	if !flags.Embedded() {
+		fmt.Fprintln(out, "copying from topic in to topic out; interrupt to end")
 		return app.Run(ctx)
 	}
-	return show(ctx, stop, env, app)
+	return show(ctx, env, app, out)
 }
 
 // show sends a few records through and prints what comes out.
-func show(ctx context.Context, stop func(), env *kit.Env, app *streams.App) error {
-	sent := []task.OutRecord{
-		{Key: []byte("a"), Value: []byte("first"), Headers: []task.Header{{Key: "trace", Value: []byte("42")}}},
+func show(ctx context.Context, env *kit.Env, app *streams.App, out io.Writer) error {
+	sent := []kit.Record{
+		{Key: []byte("a"), Value: []byte("first"), Headers: []streams.Header{{Key: "trace", Value: []byte("42")}}},
 		{Key: []byte("b"), Value: []byte("")},
 		{Value: []byte("without a key")},
 	}
 	for _, r := range sent {
-		r.Timestamp = time.Now().UnixMilli()
 		if err := env.Put(ctx, "in", 0, r); err != nil {
 			return err
 		}
 	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	ended := make(chan error, 1)
-	go func() { ended <- app.Run(ctx) }()
+	go func() { defer stop(); ended <- app.Run(ctx) }()
 	seen := 0
 	err := env.Follow(ctx, "out", func(r kit.Record) {
-		fmt.Fprintf(os.Stdout, "key %q  value %q  headers %v\n", r.Key, r.Value, r.Headers)
+		fmt.Fprintln(out, line(r))
 		if seen++; seen == len(sent)-1 { // the empty one is filtered
 			stop()
 		}
 	})
+	stop()
 	return errors.Join(err, <-ended)
+}
+
+// line shows a record.
+func line(r kit.Record) string {
+	var b strings.Builder
+	if r.Key == nil {
+		b.WriteString("no key")
+	} else {
+		fmt.Fprintf(&b, "key %q", r.Key)
+	}
+	fmt.Fprintf(&b, ", value %q", r.Value)
+	for _, h := range r.Headers {
+		fmt.Fprintf(&b, ", header %s=%s", h.Key, h.Value)
+	}
+	return b.String()
 }

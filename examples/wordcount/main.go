@@ -26,66 +26,63 @@ const (
 
 func main() {
 	flags := kit.Parse("wordcount")
-	kit.Run(func(ctx context.Context) error {
-		screen := newScreen(os.Stdout)
-		got, err := run(ctx, flags, screen)
-		if err != nil {
-			return err
-		}
-		return report(os.Stdout, got, countAll(opticks))
-	})
+	kit.Run(func(ctx context.Context) error { return run(ctx, flags, newScreen(os.Stdout)) })
 }
 
-// run counts the book until all of its words are in the result.
-func run(ctx context.Context, flags *kit.Flags, screen *screen) (map[string]int64, error) {
+// run counts the book and holds the result against a plain loop over the text.
+func run(ctx context.Context, flags *kit.Flags, screen *screen) error {
+	want := countAll(opticks)
+	got, err := count(ctx, flags, screen, sum(want))
+	if err != nil {
+		return err
+	}
+	return report(screen.out, got, want)
+}
+
+// count runs the application until the counts add up to all words of the book.
+func count(ctx context.Context, flags *kit.Flags, screen *screen, words int64) (map[string]int64, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	env, err := flags.Open(ctx, map[string]int32{"lines": partitions, "counts": partitions})
+	out := flags.App + "-counts" // an application's own, so that another application id begins anew
+	env, err := flags.Open(ctx, map[string]int32{"lines": partitions, out: partitions})
 	if err != nil {
 		return nil, err
 	}
 	defer env.Close()
-	if _, err := env.Load(ctx, "lines", partitions, slices.Collect(strings.Lines(opticks))); err != nil {
+	if err := env.Load(ctx, "lines", partitions, slices.Collect(strings.Lines(opticks))); err != nil {
 		return nil, err
 	}
-	app, err := streams.New(topology(), streams.Config{
+	app, err := streams.New(topology(out), streams.Config{
 		ApplicationID: flags.App, Brokers: env.Brokers, StateDir: env.StateDir, CommitInterval: 200 * time.Millisecond, Log: flags.Logger(),
 	})
 	if err != nil {
 		return nil, err
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- app.Run(ctx) }()
+	ended := make(chan error, 2)
+	go func() { defer stop(); ended <- app.Run(ctx) }()
 	counts := newTally()
-	followed := make(chan error, 1)
-	go func() { followed <- env.Follow(ctx, "counts", counts.take) }()
-	err = watch(ctx, counts, screen, ended)
+	go func() { defer stop(); ended <- env.Follow(ctx, out, counts.take) }()
+	err = watch(ctx, counts, screen, words)
 	stop()
-	if errors.Is(err, errDone) {
-		err = <-ended
+	if failed := errors.Join(<-ended, <-ended); failed != nil {
+		return nil, failed
 	}
-	return counts.counts, errors.Join(err, <-followed)
+	return counts.counts, err
 }
 
-var errDone = errors.New("all words are counted")
-
-// watch shows the progress until all words are counted or the application ends.
-func watch(ctx context.Context, counts *tally, screen *screen, ended <-chan error) error {
-	var total int64
-	for _, n := range countAll(opticks) {
-		total += n
-	}
+// watch shows the progress until all words are counted, or until ctx ends: the example was interrupted or something in it has failed.
+func watch(ctx context.Context, counts *tally, screen *screen, words int64) error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		select {
-		case err := <-ended:
-			return errors.Join(err, ctx.Err())
+		case <-ctx.Done():
+			return ctx.Err()
 		case now := <-tick.C:
 			done := counts.sum()
-			screen.show(now, done, total, counts.top(topTen))
-			if done >= total {
-				return errDone
+			screen.show(now, done, words, counts.top(topTen))
+			if done == words {
+				return nil
 			}
 		}
 	}

@@ -14,19 +14,19 @@ import (
 //go:embed opticks.txt
 var opticks string
 
-// topology counts the words of all lines.
-func topology() *streams.Builder {
+// topology counts the words of all lines into the topic out.
+func topology(out string) *streams.Builder {
 	b := streams.NewBuilder()
 	b.Stream("lines", serde.String, serde.String).
 		FlatMapValues(words).
 		GroupBy(func(_, word string) string { return word }).
 		Count("word-counts").
 		ToStream().
-		To("counts")
+		To(out)
 	return b
 }
 
-// words are the words of a line, in lower case. What is no letter separates them.
+// words are the words of a line, in lower case. What is no letter separates them, line ends and byte order marks included.
 func words(line string) []string {
 	return strings.FieldsFunc(strings.ToLower(line), func(r rune) bool { return !unicode.IsLetter(r) })
 }
@@ -40,4 +40,12 @@ func countAll(text string) map[string]int64 {
 		}
 	}
 	return counts
+}
+
+// sum is the number of all words.
+func sum(counts map[string]int64) (n int64) {
+	for _, c := range counts {
+		n += c
+	}
+	return n
 }
