@@ -30,6 +30,8 @@ type (
 	StuckError = engine.StuckError
 	// CallTimeoutError says that one call of user code has run for longer than Config.CallTimeout.
 	CallTimeoutError = shell.CallTimeoutError
+	// CrashError says that a function of the listener, or the runtime itself, has panicked.
+	CrashError = shell.CrashError
 	// StateDirError says that the state directory cannot be made or written.
 	StateDirError = pebblestore.DirError
 	// StateDirLockedError says that another process uses the state directory, and which.

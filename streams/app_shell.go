@@ -49,13 +49,25 @@ func (a *App) openState() (*stateDir, error) {
 	return &stateDir{processID: dir.ProcessID, backend: dir.DB, writers: pebblestore.NewWriters(storeWriters), dir: dir}, nil
 }
 
-// close closes what openState opened and joins its errors to err.
+// close closes what openState opened and joins its errors to err. A disk that does not answer cannot be waited for: the database stays open
+// then, and the directory locked, until the program ends.
 func (s *stateDir) close(err error) error {
 	if s.dir == nil {
 		return err
 	}
-	s.writers.Close()
-	return errors.Join(err, s.dir.Close())
+	done := make(chan error, 1)
+	go func() {
+		s.writers.Close()
+		done <- s.dir.Close()
+	}()
+	limit := time.NewTimer(writeDeadline)
+	defer limit.Stop()
+	select {
+	case closed := <-done:
+		return errors.Join(err, closed)
+	case <-limit.C:
+		return errors.Join(err, fmt.Errorf("streams: the state directory was not closed within %v: look for a full or slow disk", writeDeadline))
+	}
 }
 
 // shell describes the application to the runtime that carries it out.
@@ -92,6 +104,7 @@ func (a *App) newTask(ctx context.Context, t *topics, tc task.Config) task.Confi
 	tc.Spec = a.topology.Subtopologies[tc.ID.Subtopology]
 	tc.Context = ctx
 	tc.Partitions = func(topic string) int32 { return t.partitions(ctx, topic) }
+	tc.Limits = func(topic string) task.Limits { return t.limits(ctx, topic) }
 	tc.QueueBytes, tc.CreditBytes, tc.CacheBytes, tc.DirtyBytes = m.queue, m.credit, m.cache, a.cfg.CommitBytes
 	tc.CommitInterval, tc.MaxRecordBytes = a.cfg.CommitInterval, a.cfg.MaxRecordBytes
 	tc.Seed = rand.Uint64() //nolint:gosec // of hash tables; not a secret

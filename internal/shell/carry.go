@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/understudy-streams/understudy/internal/engine"
+	"github.com/understudy-streams/understudy/internal/group"
 	"github.com/understudy-streams/understudy/internal/kafka"
 	"github.com/understudy-streams/understudy/internal/kcode"
 	"github.com/understudy-streams/understudy/task"
@@ -16,6 +17,9 @@ func (r *Runtime) carry(a engine.Action) {
 	case engine.EnsureTopics:
 		r.request(r.ensure)
 	case engine.MemberAction:
+		if _, all := a.Action.(group.Disconnect); all {
+			r.offsets.reset()
+		}
 		r.member.Carry(a.Action)
 	case engine.FetchOffsets:
 		r.offsets.fetch(a)

@@ -1,7 +1,9 @@
 package shell
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 // fetchers are the fetch loops: one per broker and purpose, each with a connection of its own.
 type fetchers struct {
 	r     *Runtime
+	idle  time.Duration
 	loops map[loopKey]*fetchLoop // the core loop's
 
 	mu  sync.Mutex
@@ -26,19 +29,27 @@ type loopKey struct {
 }
 
 func newFetchers(r *Runtime) *fetchers {
-	return &fetchers{r: r, loops: map[loopKey]*fetchLoop{}, src: map[engine.FetchSource]*fetchLoop{}}
+	return &fetchers{r: r, idle: cmp.Or(r.cfg.IdleFor, idleFor), loops: map[loopKey]*fetchLoop{}, src: map[engine.FetchSource]*fetchLoop{}}
 }
 
 func (f *fetchers) event(p engine.Purpose, broker int32, ev engine.PlannerEvent) {
 	key := loopKey{p, broker}
-	l := f.loops[key]
-	if l == nil {
-		l = newFetchLoop(f, key)
-		f.loops[key] = l
-		f.r.request(l.run)
+	if l := f.loops[key]; l != nil {
+		f.note(l, ev)
+		if l.box.put(ev) {
+			return
+		}
 	}
+	if _, ok := ev.(engine.FetchAdd); !ok {
+		return // a loop that has ended had nothing to fetch
+	}
+	// Those of brokers that are gone must not pile up.
+	maps.DeleteFunc(f.loops, func(_ loopKey, l *fetchLoop) bool { return l.box.closed() })
+	l := newFetchLoop(f, key)
+	f.loops[key] = l
 	f.note(l, ev)
 	l.box.put(ev)
+	f.r.request(l.run)
 }
 
 func (f *fetchers) note(l *fetchLoop, ev engine.PlannerEvent) {
@@ -52,6 +63,11 @@ func (f *fetchers) note(l *fetchLoop, ev engine.PlannerEvent) {
 			delete(f.src, ev.Source)
 		}
 	}
+}
+
+// forget is called when a loop has given a partition back, before the engine hears of it.
+func (f *fetchers) forget(l *fetchLoop, src engine.FetchSource) {
+	f.note(l, engine.FetchRemove{Source: src})
 }
 
 // consumed gives room back; a task calls it from its own goroutine.
@@ -90,15 +106,22 @@ func newFetchLoop(f *fetchers, key loopKey) *fetchLoop {
 	return &fetchLoop{f: f, key: key, box: newMailbox[engine.PlannerEvent](), wake: newWakeup(), planner: engine.NewPlanner(f.r.cfg.Planner)}
 }
 
+// idleFor is how long a connection is kept that nothing goes over: less than the ten minutes after which brokers close it, and more than any
+// request waits for its answer.
+const idleFor = 2 * time.Minute
+
 func (l *fetchLoop) run(ctx context.Context) {
 	defer l.wake.stop()
 	defer l.interrupt()
+	idle := time.NewTimer(l.f.idle)
+	defer idle.Stop()
 	var ask *engine.SendFetch
 	for ctx.Err() == nil {
 		if ask != nil {
 			a := *ask
 			ask = nil
 			ask = l.step(l.fetch(ctx, a), ask)
+			idle.Reset(l.f.idle)
 		} else {
 			select {
 			case <-ctx.Done():
@@ -106,6 +129,11 @@ func (l *fetchLoop) run(ctx context.Context) {
 			case <-l.box.signal:
 			case <-l.wake.timer.C:
 				l.wake.fired()
+			case <-idle.C:
+				if l.planner.Empty() && l.box.retire() {
+					return
+				}
+				idle.Reset(l.f.idle)
 			}
 		}
 		l.evs = l.box.take(l.evs)
@@ -127,8 +155,10 @@ func (l *fetchLoop) step(ev engine.PlannerEvent, ask *engine.SendFetch) *engine.
 		case engine.Deliver:
 			l.deliver(a)
 		case engine.PartLost:
+			l.f.forget(l, a.Source)
 			l.f.r.post(engine.PartMoved{Lost: a})
 		case engine.PartFailed:
+			l.f.forget(l, a.Source)
 			l.f.r.post(engine.PartStopped{Failed: a})
 		case engine.PlannerWake:
 			l.wake.set(a.At)

@@ -41,6 +41,20 @@ func (m *mailbox[T]) take(spare []T) []T {
 	return got
 }
 
+// retire closes the mailbox if there is nothing in it, and reports whether it is closed.
+func (m *mailbox[T]) retire() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.shut = m.shut || len(m.queue) == 0
+	return m.shut
+}
+
+func (m *mailbox[T]) closed() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.shut
+}
+
 // close makes every later put fail.
 func (m *mailbox[T]) close() {
 	m.mu.Lock()

@@ -91,12 +91,19 @@ func (o *offsetsConn) drop(conn *kafka.GroupConn) {
 	o.mu.Unlock()
 }
 
-func (o *offsetsConn) close() {
+// reset ends the call under way, if any, with an error: the coordinator is given up.
+func (o *offsetsConn) reset() {
 	o.mu.Lock()
-	o.shut = true
 	conn := o.conn
 	o.mu.Unlock()
 	o.drop(conn)
+}
+
+func (o *offsetsConn) close() {
+	o.mu.Lock()
+	o.shut = true
+	o.mu.Unlock()
+	o.reset()
 }
 
 func (o *offsetsConn) fetch(a engine.FetchOffsets) {

@@ -3,6 +3,7 @@ package shell
 import (
 	"context"
 	"errors"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -38,6 +39,8 @@ type Config struct {
 	CallTimeout time.Duration
 	// WriteDeadline bounds one write to the stores.
 	WriteDeadline time.Duration
+	// IdleFor is how long a data connection is kept that nothing goes over. Zero means 2 minutes.
+	IdleFor time.Duration
 }
 
 // Runtime runs one process of an application.
@@ -53,6 +56,8 @@ type Runtime struct {
 	done bool
 	err  error
 
+	broken chan error // a goroutine has panicked
+
 	member  *carrier.Carrier
 	offsets *offsetsConn
 	sender  *sender
@@ -63,7 +68,7 @@ type Runtime struct {
 
 // New returns a Runtime that waits for Run.
 func New(cfg Config) *Runtime {
-	r := &Runtime{cfg: cfg, engine: engine.New(cfg.Engine), core: newMailbox[engine.Event](), wake: newWakeup()}
+	r := &Runtime{cfg: cfg, engine: engine.New(cfg.Engine), core: newMailbox[engine.Event](), wake: newWakeup(), broken: make(chan error, 1)}
 	r.work, r.stop = context.WithCancel(context.Background())
 	r.member = newMember(r)
 	r.offsets = newOffsetsConn(r)
@@ -76,7 +81,24 @@ func New(cfg Config) *Runtime {
 
 // Run runs until ctx ends or the application fails. After ctx has ended it drains, commits and leaves the group.
 func (r *Runtime) Run(ctx context.Context) error {
+	over := make(chan struct{})
+	go func() { // of its own, as a listener may panic or end its goroutine
+		defer close(over)
+		r.loop(ctx)
+	}()
+	<-over
+	r.shutdown()
+	return r.err
+}
+
+// loop is the core loop.
+func (r *Runtime) loop(ctx context.Context) {
 	defer r.wake.stop()
+	defer func() {
+		if v := recover(); !r.done {
+			r.done, r.err = true, &CrashError{Where: "the core loop", Value: v, Stack: debug.Stack()}
+		}
+	}()
 	r.sender.start()
 	r.stores.keepFlushed()
 	if r.cfg.CallTimeout > 0 {
@@ -90,6 +112,8 @@ func (r *Runtime) Run(ctx context.Context) error {
 		case <-ended:
 			ended = nil
 			r.step(engine.Close{})
+		case r.err = <-r.broken:
+			r.done = true
 		case <-r.core.signal:
 		case <-r.wake.timer.C:
 			r.wake.fired()
@@ -102,8 +126,6 @@ func (r *Runtime) Run(ctx context.Context) error {
 			r.step(engine.Tick{})
 		}
 	}
-	r.shutdown()
-	return r.err
 }
 
 // Close asks for a clean end within the time given. It returns at once; Run returns when it is done.
@@ -126,6 +148,7 @@ func (r *Runtime) request(f func(ctx context.Context)) {
 	r.wg.Add(1)
 	go func() {
 		defer r.wg.Done()
+		defer r.guard("a goroutine of the runtime")
 		f(r.work)
 	}()
 }

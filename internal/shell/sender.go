@@ -1,12 +1,13 @@
 package shell
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"time"
 
 	"github.com/understudy-streams/understudy/internal/engine"
 	"github.com/understudy-streams/understudy/internal/kafka"
-	"github.com/understudy-streams/understudy/internal/kcode"
 	"github.com/understudy-streams/understudy/task"
 )
 
@@ -83,16 +84,15 @@ func (s *sender) disconnect() {
 }
 
 func (s *sender) produce(a engine.Produce) {
-	p := s.producers[a.Broker]
-	if p == nil {
-		p = &producer{s: s, broker: a.Broker, box: newMailbox[engine.Produce]()}
-		p.ctx, p.cancel = context.WithCancel(s.r.work)
-		s.producers[a.Broker] = p
-		s.r.request(func(context.Context) { p.run() })
+	if p := s.producers[a.Broker]; p != nil && p.box.put(a) {
+		return
 	}
-	if !p.box.put(a) {
-		s.put(engine.Produced{Request: a.Request, Err: kcode.NetworkException})
-	}
+	// Those of brokers that are gone must not pile up.
+	maps.DeleteFunc(s.producers, func(_ int32, p *producer) bool { return p.box.closed() })
+	p := newProducer(s, a.Broker)
+	s.producers[a.Broker] = p
+	p.box.put(a)
+	s.r.request(func(context.Context) { p.run() })
 }
 
 func (s *sender) askProducerID(ctx context.Context) {
@@ -122,42 +122,55 @@ func (s *sender) leaders(ctx context.Context, topics []string) {
 type producer struct {
 	s      *sender
 	broker int32
+	idle   time.Duration
 	box    *mailbox[engine.Produce]
 	ctx    context.Context
 	cancel context.CancelFunc
 	conn   *kafka.ProduceConn
 }
 
+func newProducer(s *sender, broker int32) *producer {
+	p := &producer{s: s, broker: broker, idle: cmp.Or(s.r.cfg.IdleFor, idleFor), box: newMailbox[engine.Produce]()}
+	p.ctx, p.cancel = context.WithCancel(s.r.work)
+	return p
+}
+
+// close ends it: nothing more is written, what is being written is cut off.
 func (p *producer) close() {
-	p.cancel()
 	p.box.close()
+	p.cancel()
 }
 
 func (p *producer) run() {
-	defer func() {
-		if p.conn != nil {
-			p.conn.Close()
-		}
-	}()
+	defer p.drop()
+	defer p.box.close()
+	defer p.cancel()
+	idle := time.NewTimer(p.idle)
+	defer idle.Stop()
 	var reqs []engine.Produce
 	for {
 		select {
 		case <-p.ctx.Done():
 			return
 		case <-p.box.signal:
+		case <-idle.C:
+			if p.box.retire() {
+				return
+			}
 		}
+		idle.Reset(p.idle)
 		reqs = p.box.take(reqs)
 		for _, req := range reqs {
+			if p.ctx.Err() != nil {
+				return // a lease has ended: not even what was taken already may be written
+			}
 			p.send(req)
 		}
 	}
 }
 
+// send writes a request. A connection that has died since it was used last is replaced at once.
 func (p *producer) send(a engine.Produce) {
-	if err := p.dial(); err != nil {
-		p.s.put(engine.Produced{Request: a.Request, Err: err})
-		return
-	}
 	req := kafka.ProduceRequest{Acks: -1, Timeout: a.Timeout, Batches: make([]kafka.ProduceBatch, len(a.Batches))}
 	for i, b := range a.Batches {
 		req.Batches[i] = kafka.ProduceBatch{
@@ -165,23 +178,39 @@ func (p *producer) send(a engine.Produce) {
 			Codec: p.s.r.cfg.Codec, Groups: b.Groups,
 		}
 	}
-	if err := p.conn.Produce(req, func(res kafka.ProduceResponse, err error) { p.answer(a.Request, res, err) }); err != nil {
-		p.conn.Close()
-		p.conn = nil
+	old := p.conn != nil
+	err := p.write(a.Request, req)
+	if err != nil && old && p.ctx.Err() == nil {
+		err = p.write(a.Request, req)
+	}
+	if err != nil {
 		p.s.put(engine.Produced{Request: a.Request, Err: err})
 	}
 }
 
-func (p *producer) dial() error {
-	if p.conn != nil {
-		return nil
+// write hands a request to the connection. If it returns an error, nothing was sent.
+func (p *producer) write(request uint64, req kafka.ProduceRequest) error {
+	if p.conn == nil {
+		conn, err := p.s.r.cfg.Client.DialProduce(p.ctx, p.broker)
+		if err != nil {
+			return err
+		}
+		p.conn = conn
 	}
-	conn, err := p.s.r.cfg.Client.DialProduce(p.ctx, p.broker)
+	stop := context.AfterFunc(p.ctx, p.conn.Close)
+	defer stop()
+	err := p.conn.Produce(req, func(res kafka.ProduceResponse, err error) { p.answer(request, res, err) })
 	if err != nil {
-		return err
+		p.drop()
 	}
-	p.conn = conn
-	return nil
+	return err
+}
+
+func (p *producer) drop() {
+	if p.conn != nil {
+		p.conn.Close()
+		p.conn = nil
+	}
 }
 
 func (p *producer) answer(request uint64, res kafka.ProduceResponse, err error) {

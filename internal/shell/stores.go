@@ -15,8 +15,11 @@ import (
 // operations of one task keep their order.
 type stores struct {
 	r      *Runtime
-	opened map[lifeKey]statestore.TaskStores
+	opened map[lifeKey]*taskStores
 }
+
+// taskStores are the stores of one life. The first operation of the pool sets them; the core loop looks at them once it has been told.
+type taskStores struct{ open statestore.TaskStores }
 
 // lifeKey names one life of a task.
 type lifeKey struct {
@@ -24,26 +27,37 @@ type lifeKey struct {
 	epoch uint64
 }
 
-func newStores(r *Runtime) *stores { return &stores{r: r, opened: map[lifeKey]statestore.TaskStores{}} }
+func newStores(r *Runtime) *stores { return &stores{r: r, opened: map[lifeKey]*taskStores{}} }
 
-// open opens the stores on the core loop's goroutine: it is a few reads of what the database has in memory.
+// open opens the stores. A database that has to note a new store's name waits for the disk.
 func (s *stores) open(a engine.OpenStores) {
-	ts, err := s.r.cfg.Backend.Open(a.Task, a.Stores)
-	ev := engine.StoresOpened{Task: a.Task, Epoch: a.Epoch, Err: err}
-	if err == nil {
-		s.opened[lifeKey{a.Task, a.Epoch}] = ts
-		for i := range a.Stores {
-			ev.Positions = append(ev.Positions, ts.Position(i))
+	ts := &taskStores{}
+	s.opened[lifeKey{a.Task, a.Epoch}] = ts
+	ev := engine.StoresOpened{Task: a.Task, Epoch: a.Epoch}
+	s.write(a.Task, func() (err error) {
+		if ts.open, err = s.r.cfg.Backend.Open(a.Task, a.Stores); err != nil {
+			ts.open = nil
+			return err
 		}
-	}
-	s.r.post(ev)
+		for i := range a.Stores {
+			ev.Positions = append(ev.Positions, ts.open.Position(i))
+		}
+		return nil
+	}, func(err error) {
+		ev.Err = err
+		s.r.post(ev)
+	})
 }
 
-// of returns the stores of a task that is open.
+// of returns the stores of a task that is open; nil if it has none.
 func (s *stores) of(id task.ID, epoch uint64) statestore.TaskStores {
-	return s.opened[lifeKey{id, epoch}]
+	if ts := s.opened[lifeKey{id, epoch}]; ts != nil {
+		return ts.open
+	}
+	return nil
 }
 
+// close closes the stores, behind their opening if that is still under way.
 func (s *stores) close(a engine.CloseStores) {
 	key := lifeKey{a.Task, a.Epoch}
 	ts := s.opened[key]
@@ -52,9 +66,16 @@ func (s *stores) close(a engine.CloseStores) {
 		s.r.post(engine.StoresClosed{Task: a.Task, Epoch: a.Epoch})
 		return
 	}
-	s.write(a.Task, ts.Close, func(err error) {
+	s.write(a.Task, ts.close, func(err error) {
 		s.r.post(engine.StoresClosed{Task: a.Task, Epoch: a.Epoch, Err: err})
 	})
+}
+
+func (ts *taskStores) close() error {
+	if ts.open == nil {
+		return nil // it did not open
+	}
+	return ts.open.Close()
 }
 
 // closeWait bounds how long the end of the process waits for a disk that does not answer.
@@ -65,7 +86,7 @@ const closeWait = 10 * time.Second
 func (s *stores) closeAll() error {
 	done := make(chan error, len(s.opened))
 	for key, ts := range s.opened {
-		s.write(key.task, ts.Close, func(err error) { done <- err })
+		s.write(key.task, ts.close, func(err error) { done <- err })
 	}
 	limit := time.NewTimer(closeWait)
 	defer limit.Stop()
@@ -136,7 +157,7 @@ func (s *stores) write(id task.ID, f func() error, done func(error)) {
 	if deadline <= 0 {
 		deadline = time.Minute
 	}
-	s.r.cfg.Writers.Do(id, deadline, f, func(err error) {
+	s.r.cfg.Writers.Do(id, deadline, func() error { return guarded("a write of the stores of task "+id.String(), f) }, func(err error) {
 		var late *pebblestore.OverrunError
 		if errors.As(err, &late) {
 			s.r.noticeLater(engine.Notice{Kind: engine.NoticeRetry, What: "write of the stores", Err: err})

@@ -3,6 +3,7 @@ package shell
 import (
 	"context"
 	"errors"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -111,6 +112,7 @@ type taskLoop struct {
 	ended  chan struct{}
 	owner  *task.Owner
 	closed bool
+	over   bool // the goroutine has ended as it should
 
 	pulse atomic.Uint64 // odd while user code runs; counts up with every unit; the watchdog looks at it
 	where atomic.Int64  // the record of the unit: its offset and, in the last byte, its input
@@ -164,7 +166,16 @@ func (l *taskLoop) run(c task.Config) {
 	defer close(l.ended)
 	defer l.wake.stop()
 	defer l.leave()
+	defer l.collapse()
+	l.live(c)
+	l.over = true
+}
+
+func (l *taskLoop) live(c task.Config) {
+	l.where.Store(noRecord)
+	l.pulse.Store(1) // making the nodes calls the user's suppliers
 	owner, err := task.New(c)
+	l.pulse.Store(2)
 	if err != nil {
 		l.t.r.post(engine.TaskFailed{Task: l.key.task, Epoch: l.key.epoch, Err: err})
 		l.idle()
@@ -173,6 +184,25 @@ func (l *taskLoop) run(c task.Config) {
 	l.owner = owner
 	l.step(time.Now(), task.Tick{})
 	l.loop()
+}
+
+// collapse reports a goroutine that ends in the middle: by a panic outside of a unit, which is a fault of ours, or by runtime.Goexit in the
+// user's code. Nothing of the task is committed any more; the application ends as it does for any task that fails.
+func (l *taskLoop) collapse() {
+	v := recover()
+	if l.over {
+		return
+	}
+	call := l.call()
+	err := error(&CrashError{Where: "the goroutine of task " + l.key.task.String(), Value: v, Stack: debug.Stack()})
+	if v == nil {
+		te := &task.Error{Task: call.Task, Partition: -1, Offset: call.Offset, Kind: task.KindPanic, Err: err, Stack: debug.Stack()}
+		if call.Offset >= 0 {
+			te.Topic, te.Partition = call.Part.Topic, call.Part.Partition
+		}
+		err = te
+	}
+	l.carry([]task.Action{task.Failed{Err: err}, task.Closed{}})
 }
 
 // idle waits for the Close of a task that could not be built.

@@ -17,6 +17,8 @@ import (
 type Config struct {
 	Session   time.Duration // a heartbeat may take a third of it, so that a dead connection is replaced before the lease ends
 	Rebalance time.Duration // a join may be parked for as long
+	// Guard is deferred by every goroutine, so that it can recover from a panic there. It may be nil.
+	Guard func()
 }
 
 const (
@@ -29,6 +31,7 @@ const (
 type Carrier struct {
 	client *kafka.Client
 	post   func(group.Event)
+	guard  func()
 	ctx    context.Context
 	stop   context.CancelFunc
 	find   *line
@@ -38,7 +41,10 @@ type Carrier struct {
 
 // New returns a Carrier without a connection. Post is given the answers; it must not block.
 func New(cfg Config, client *kafka.Client, post func(group.Event)) *Carrier {
-	c := &Carrier{client: client, post: post}
+	c := &Carrier{client: client, post: post, guard: cfg.Guard}
+	if c.guard == nil {
+		c.guard = func() {}
+	}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.find = newLine(c, 0)
 	c.join = newLine(c, cfg.Rebalance+joinSlack)

@@ -42,6 +42,7 @@ func (l *line) do(f func()) {
 
 func (l *line) run() {
 	defer l.wg.Done()
+	defer l.c.guard()
 	for {
 		l.mu.Lock()
 		if len(l.queue) == 0 || l.shut {
