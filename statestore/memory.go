@@ -16,8 +16,9 @@ type Memory struct {
 
 // memoryStore is the state of one store.
 type memoryStore struct {
-	rows     tree
-	position int64
+	rows      tree
+	position  int64
+	changelog [16]byte // the topic of the position
 }
 
 // NewMemory returns an empty in-memory backend.
@@ -42,7 +43,13 @@ func (m *Memory) Open(id TaskID, stores []Spec) (TaskStores, error) {
 	if err := CheckSpecs(id, stores); err != nil {
 		return nil, err
 	}
-	t := &memoryTask{m: m, id: id, specs: slices.Clone(stores)}
+	t := &memoryTask{m: m, id: id, specs: slices.Clone(stores), stale: make([]bool, len(stores))}
+	for i := range t.specs {
+		if s := t.store(i); s != nil && !t.specs[i].Fits(s.changelog) {
+			t.stale[i] = true
+			t.wipe(i)
+		}
+	}
 	m.open[id] = t
 	return t, nil
 }
@@ -97,7 +104,7 @@ func snapshotOf(from map[TaskID]map[string]*memoryStore) map[TaskID]map[string]*
 	for id, stores := range from {
 		to[id] = make(map[string]*memoryStore, len(stores))
 		for name, s := range stores {
-			to[id][name] = &memoryStore{rows: s.rows.snapshot(), position: s.position}
+			to[id][name] = &memoryStore{rows: s.rows.snapshot(), position: s.position, changelog: s.changelog}
 		}
 	}
 	return to
@@ -138,6 +145,7 @@ type memoryTask struct {
 	m      *Memory
 	id     TaskID
 	specs  []Spec
+	stale  []bool // by store
 	closed bool
 }
 
@@ -174,6 +182,8 @@ func (t *memoryTask) Position(store int) int64 {
 	return NoPosition
 }
 
+func (t *memoryTask) Stale(store int) bool { return t.stale[store] }
+
 func (t *memoryTask) Apply(b *Batch) error {
 	if err := t.check(); err != nil {
 		return err
@@ -193,7 +203,7 @@ func (t *memoryTask) Apply(b *Batch) error {
 			}
 		}
 		if sb.Position >= 0 {
-			s.position = sb.Position
+			s.position, s.changelog = sb.Position, t.specs[sb.Store].Identity(s.changelog)
 		}
 	}
 	return nil
@@ -205,9 +215,13 @@ func (t *memoryTask) Wipe(store int) error {
 	if err := t.check(); err != nil {
 		return err
 	}
+	t.wipe(store)
+	return nil
+}
+
+func (t *memoryTask) wipe(store int) {
 	delete(t.m.now[t.id], t.specs[store].Name)
 	delete(t.m.flushed[t.id], t.specs[store].Name)
-	return nil
 }
 
 func (t *memoryTask) Drop() error {

@@ -47,6 +47,25 @@ type Iterator interface {
 type Spec struct {
 	Name    string // as the user named it; the identity of the store on disk
 	Ordered bool   // ranges are read from it
+
+	// Changelog is the topic id of the store's changelog: positions are offsets in this topic and in no other. Zero means that the id is
+	// not known, or that the store has no changelog.
+	Changelog [16]byte
+}
+
+// Fits reports whether a position that was written under the topic id stored can be one in the changelog of this store. An id that is
+// not known fits all.
+func (s *Spec) Fits(stored [16]byte) bool {
+	return stored == s.Changelog || stored == [16]byte{} || s.Changelog == [16]byte{}
+}
+
+// Identity is the topic id to write with the store's positions, where the stored one fits: the known one of the two. Forgetting an id
+// because it is not known this time would let another topic pass for this one later.
+func (s *Spec) Identity(stored [16]byte) [16]byte {
+	if s.Changelog == [16]byte{} {
+		return stored
+	}
+	return s.Changelog
 }
 
 // Change is one committed write: the key's new value, or its deletion where Value is nil.
@@ -77,6 +96,8 @@ type TaskStores interface {
 	Reader(store int) Reader
 	// Position returns the changelog offset up to which the store has been written (exclusive), or NoPosition.
 	Position(store int) int64
+	// Stale says whether the store was wiped when it was opened because its changelog is another topic now: it was deleted and made anew.
+	Stale(store int) bool
 	// Apply writes the batch atomically. It is durable only after a flush; after a crash the stores hold a consistent older prefix.
 	Apply(b *Batch) error
 	// Ingest is the bulk path of a restore: it writes rows and the position that follows them as sorted tables, beside the commit
@@ -98,7 +119,8 @@ type StoredTask struct {
 
 // Backend holds the committed state of all tasks of a process.
 type Backend interface {
-	// Open opens the stores of a task, which may be new.
+	// Open opens the stores of a task, which may be new. A store whose position was written under another Spec.Changelog than the given
+	// one, both known, is wiped before Open returns.
 	Open(id TaskID, stores []Spec) (TaskStores, error)
 	// Tasks lists what is there, open or not, in the order of TaskID.Compare.
 	Tasks() ([]StoredTask, error)

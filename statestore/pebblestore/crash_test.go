@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -30,6 +31,7 @@ type crashRun struct {
 	fs        *vfs.MemFS
 	d         *DB
 	tasks     []statestore.TaskStores
+	topics    [][2]byte    // by task and store: the changelog it was opened with
 	histories [][]*history // by task and store
 	position  int64
 	joint     [][3]int64 // task, position of store 0 and of store 1 that were written in one batch
@@ -42,6 +44,7 @@ func newCrashRun(t *testing.T, seed uint64) *crashRun {
 	r.d = r.openDB(r.fs)
 	for n := range 3 {
 		r.histories = append(r.histories, []*history{newHistory(), newHistory()})
+		r.topics = append(r.topics, [2]byte{1, 1})
 		r.tasks = append(r.tasks, r.open(r.d, n))
 	}
 	return r
@@ -55,9 +58,24 @@ func (r *crashRun) openDB(fs vfs.FS) *DB {
 }
 
 func (r *crashRun) open(d *DB, n int) statestore.TaskStores {
-	ts, err := d.Open(taskN(n), crashSpecs)
+	specs := slices.Clone(crashSpecs)
+	for s := range specs {
+		specs[s].Changelog[0] = r.topics[n][s]
+	}
+	ts, err := d.Open(taskN(n), specs)
 	require.NoError(r.t, err)
 	return ts
+}
+
+// recreate opens a task after the changelog of one of its stores was made anew.
+func (r *crashRun) recreate(n int) {
+	s := r.rng.IntN(2)
+	written := r.tasks[n].Position(s) != statestore.NoPosition
+	require.NoError(r.t, r.tasks[n].Close())
+	r.topics[n][s]++
+	r.tasks[n] = r.open(r.d, n)
+	require.Equal(r.t, written, r.tasks[n].Stale(s))
+	r.histories[n][s] = newHistory()
 }
 
 func (r *crashRun) step() {
@@ -67,15 +85,17 @@ func (r *crashRun) step() {
 		r.write(n, r.tasks[n].Apply, 8)
 	case p < 90:
 		r.write(n, r.tasks[n].Ingest, 40)
-	case p < 95:
+	case p < 94:
 		require.NoError(r.t, r.d.Flush())
 		for _, h := range r.histories {
 			h[0].flushed, h[1].flushed = maxPosition(h[0]), maxPosition(h[1])
 		}
-	case p < 98:
+	case p < 97:
 		s := r.rng.IntN(2)
 		require.NoError(r.t, r.tasks[n].Wipe(s))
 		r.histories[n][s] = newHistory()
+	case p < 99:
+		r.recreate(n)
 	default:
 		require.NoError(r.t, r.tasks[n].Drop())
 		r.histories[n] = []*history{newHistory(), newHistory()}
@@ -131,6 +151,7 @@ func (r *crashRun) cut() {
 	for n := range r.tasks {
 		ts := r.open(d, n)
 		for s := range crashSpecs {
+			require.False(r.t, ts.Stale(s), "what was wiped has come back")
 			h := r.histories[n][s]
 			p := ts.Position(s)
 			require.Contains(r.t, h.at, p, "task %d store %d is at a position it never had since it was emptied", n, s)

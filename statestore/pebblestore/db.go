@@ -156,11 +156,22 @@ func (d *DB) Health() error {
 // Corrupt says whether a corrupt block has been found since the database was opened.
 func (d *DB) Corrupt() bool { return d.health.corrupt.Load() }
 
-// Open opens the stores of a task, which must not be open.
+// Open opens the stores of a task, which must not be open. Stores of another changelog are wiped, durably.
 func (d *DB) Open(id statestore.TaskID, stores []statestore.Spec) (statestore.TaskStores, error) {
 	if err := statestore.CheckSpecs(id, stores); err != nil {
 		return nil, err
 	}
+	t, err := d.openTask(id, stores)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.wipeStale(); err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
+	return t, nil
+}
+
+func (d *DB) openTask(id statestore.TaskID, stores []statestore.Spec) (*taskStores, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err := d.check(); err != nil {
@@ -173,7 +184,7 @@ func (d *DB) Open(id statestore.TaskID, stores []statestore.Spec) (statestore.Ta
 	if err != nil {
 		return nil, err
 	}
-	t, err := newTaskStores(d, id, ids)
+	t, err := newTaskStores(d, id, stores, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -233,8 +244,13 @@ func (d *DB) Tasks() (out []statestore.StoredTask, err error) {
 			return nil, err
 		}
 		st := statestore.StoredTask{ID: id}
-		if st.Positions, err = d.positions(id); err != nil {
+		stored, err := d.positions(id)
+		if err != nil {
 			return nil, err
+		}
+		st.Positions = make(map[string]int64, len(stored))
+		for name, p := range stored {
+			st.Positions[name] = p.offset
 		}
 		out = append(out, st)
 		end := statestore.PrefixEnd(statestore.AppendTaskPrefix(nil, id))
@@ -247,8 +263,8 @@ func (d *DB) Tasks() (out []statestore.StoredTask, err error) {
 }
 
 // positions reads the stored positions of a task, by store name.
-func (d *DB) positions(id statestore.TaskID) (map[string]int64, error) {
-	out := map[string]int64{}
+func (d *DB) positions(id statestore.TaskID) (map[string]position, error) {
+	out := map[string]position{}
 	err := d.scanMeta(id, func(key, value []byte) error {
 		store, err := parseStoreID(key)
 		if err != nil {

@@ -28,7 +28,7 @@ const (
 type ingestRow struct {
 	key      []byte
 	change   *statestore.Change // nil: position
-	position int64
+	position position
 	order    int
 }
 
@@ -69,10 +69,10 @@ func (t *taskStores) Ingest(b *statestore.Batch) error {
 func (t *taskStores) sortedRows(b *statestore.Batch) []ingestRow {
 	var rows []ingestRow
 	var arena []byte
-	add := func(key func(dst []byte) []byte, c *statestore.Change, position int64) {
+	add := func(key func(dst []byte) []byte, c *statestore.Change, p position) {
 		from := len(arena)
 		arena = key(arena)
-		rows = append(rows, ingestRow{key: arena[from:len(arena):len(arena)], change: c, position: position, order: len(rows)})
+		rows = append(rows, ingestRow{key: arena[from:len(arena):len(arena)], change: c, position: p, order: len(rows)})
 	}
 	for i := range b.Stores {
 		sb := &b.Stores[i]
@@ -80,10 +80,10 @@ func (t *taskStores) sortedRows(b *statestore.Batch) []ingestRow {
 			c := &sb.Changes[j]
 			add(func(dst []byte) []byte {
 				return statestore.AppendKey(append(dst, t.prefixes[sb.Store]...), c.Key)
-			}, c, 0)
+			}, c, position{})
 		}
 		if sb.Position >= 0 {
-			add(func(dst []byte) []byte { return appendPositionKey(dst, t.id, t.ids[sb.Store]) }, nil, sb.Position)
+			add(func(dst []byte) []byte { return appendPositionKey(dst, t.id, t.ids[sb.Store]) }, nil, t.position(sb))
 		}
 	}
 	slices.SortFunc(rows, func(x, y ingestRow) int {

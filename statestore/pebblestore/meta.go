@@ -34,17 +34,26 @@ func parseMetaKey(rest []byte) ([]byte, error) {
 	return key, err
 }
 
-func appendPosition(dst []byte, position int64) []byte {
-	return binary.BigEndian.AppendUint64(dst, uint64(position))
+// position is how far a store has been written: an offset, and the id of the topic that it is an offset of, zero if that was not known.
+// They are one value, so that neither is ever there without the other.
+type position struct {
+	offset    int64
+	changelog [16]byte
 }
 
-func parsePosition(b []byte) (int64, error) {
-	if len(b) != 8 {
-		return 0, fmt.Errorf("pebblestore: a position has %d bytes, not 8", len(b))
+const positionBytes = 8 + 16
+
+func appendPosition(dst []byte, p position) []byte {
+	return append(binary.BigEndian.AppendUint64(dst, uint64(p.offset)), p.changelog[:]...)
+}
+
+func parsePosition(b []byte) (position, error) {
+	if len(b) != positionBytes {
+		return position{}, fmt.Errorf("pebblestore: a position has %d bytes, not %d", len(b), positionBytes)
 	}
-	p := int64(binary.BigEndian.Uint64(b))
-	if p < 0 {
-		return 0, fmt.Errorf("pebblestore: position %d is negative", p)
+	p := position{offset: int64(binary.BigEndian.Uint64(b)), changelog: [16]byte(b[8:])}
+	if p.offset < 0 {
+		return position{}, fmt.Errorf("pebblestore: position %d is negative", p.offset)
 	}
 	return p, nil
 }

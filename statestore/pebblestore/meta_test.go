@@ -10,15 +10,23 @@ import (
 
 func FuzzPosition(f *testing.F) {
 	f.Add([]byte{})
-	f.Add(appendPosition(nil, 0))
-	f.Add(appendPosition(nil, 1<<40))
-	f.Add(appendPosition(nil, -1))
+	f.Add(appendPosition(nil, position{}))
+	f.Add(appendPosition(nil, position{offset: 1 << 40, changelog: [16]byte{1, 15: 16}}))
+	f.Add(appendPosition(nil, position{offset: -1}))
+	f.Add(make([]byte, 8))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if p, err := parsePosition(b); err == nil {
-			require.GreaterOrEqual(t, p, int64(0))
+			require.GreaterOrEqual(t, p.offset, int64(0))
 			require.Equal(t, b, appendPosition(nil, p))
 		}
 	})
+}
+
+func TestPositionOnDisk(t *testing.T) {
+	p := position{offset: 0x0102030405060708, changelog: [16]byte([]byte("a topic's own id"))}
+	require.Equal(t, "\x01\x02\x03\x04\x05\x06\x07\x08a topic's own id", string(appendPosition(nil, p)))
+	_, err := parsePosition([]byte("12345678"))
+	require.ErrorContains(t, err, "8 bytes, not 24")
 }
 
 func FuzzStoreID(f *testing.F) {

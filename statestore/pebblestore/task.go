@@ -20,7 +20,10 @@ type taskStores struct {
 	ids       []uint32       // by store
 	prefixes  [][]byte       // by store
 	positions []atomic.Int64 // by store
-	version   atomic.Uint64  // counts writes, so that readers see them
+	topics    [][16]byte     // by store: the changelog whose offsets the positions are
+	given     []statestore.Spec
+	stale     []bool        // by store: wiped when it was opened
+	version   atomic.Uint64 // counts writes, so that readers see them
 	closed    atomic.Bool
 
 	mu      sync.Mutex
@@ -29,21 +32,38 @@ type taskStores struct {
 	key []byte // scratch of the writer
 }
 
-func newTaskStores(d *DB, id statestore.TaskID, ids []uint32) (*taskStores, error) {
+func newTaskStores(d *DB, id statestore.TaskID, specs []statestore.Spec, ids []uint32) (*taskStores, error) {
 	stored, err := d.positions(id)
 	if err != nil {
 		return nil, fmt.Errorf("pebblestore: positions of task %s: %w", id, err)
 	}
-	t := &taskStores{d: d, id: id, ids: ids, positions: make([]atomic.Int64, len(ids))}
+	t := &taskStores{
+		d: d, id: id, ids: ids, given: slices.Clone(specs), stale: make([]bool, len(ids)),
+		positions: make([]atomic.Int64, len(ids)), topics: make([][16]byte, len(ids)),
+	}
 	for i, store := range ids {
 		t.prefixes = append(t.prefixes, statestore.AppendStorePrefix(nil, id, store))
 		p, ok := stored[d.byID[store]]
 		if !ok {
-			p = statestore.NoPosition
+			p.offset = statestore.NoPosition
 		}
-		t.positions[i].Store(p)
+		t.positions[i].Store(p.offset)
+		t.topics[i], t.stale[i] = specs[i].Identity(p.changelog), !specs[i].Fits(p.changelog)
 	}
 	return t, nil
+}
+
+// wipeStale empties the stores that belong to another changelog. Until that is durable the old topic id is stored with them: if the
+// process dies in between, they are found to be stale again.
+func (t *taskStores) wipeStale() error {
+	for i, stale := range t.stale {
+		if stale {
+			if err := t.Wipe(i); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (t *taskStores) check() error {
@@ -54,6 +74,9 @@ func (t *taskStores) check() error {
 }
 
 func (t *taskStores) Position(store int) int64 { return t.positions[store].Load() }
+
+// Stale says whether the store was wiped when it was opened.
+func (t *taskStores) Stale(store int) bool { return t.stale[store] }
 
 // Apply writes the batch atomically. On a full disk it blocks until there is room.
 func (t *taskStores) Apply(b *statestore.Batch) error {
@@ -114,7 +137,11 @@ func (t *taskStores) fill(pb *pebble.Batch, sb *statestore.StoreBatch) error {
 		return nil
 	}
 	t.key = appendPositionKey(t.key[:0], t.id, t.ids[sb.Store])
-	return pb.Set(t.key, appendPosition(nil, sb.Position), nil)
+	return pb.Set(t.key, appendPosition(nil, t.position(sb)), nil)
+}
+
+func (t *taskStores) position(sb *statestore.StoreBatch) position {
+	return position{offset: sb.Position, changelog: t.topics[sb.Store]}
 }
 
 // written lets positions and readers follow a batch that is in the database.
@@ -145,6 +172,7 @@ func (t *taskStores) Wipe(store int) error {
 		return fmt.Errorf("pebblestore: wipe store %d of task %s: %w", store, t.id, err)
 	}
 	t.positions[store].Store(statestore.NoPosition)
+	t.topics[store] = t.given[store].Changelog
 	t.version.Add(1)
 	return t.d.Flush()
 }

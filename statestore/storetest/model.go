@@ -70,6 +70,7 @@ type modelTask struct {
 	specs     []statestore.Spec
 	rows      []map[string]modelRow
 	positions []int64
+	topics    [][16]byte // of the positions
 	readers   []statestore.Reader
 }
 
@@ -77,7 +78,12 @@ func (m *model) open(t require.TestingT, id statestore.TaskID, k *modelTask) {
 	ts, err := m.b.Open(id, k.specs)
 	require.NoError(t, err)
 	k.ts, k.readers = ts, nil
-	for i := range k.specs {
+	for i, spec := range k.specs {
+		stale := k.topics[i] != unknownTopic && spec.Changelog != unknownTopic && k.topics[i] != spec.Changelog
+		require.Equal(t, stale, ts.Stale(i))
+		if stale {
+			k.wipe(i)
+		}
 		k.readers = append(k.readers, ts.Reader(i))
 	}
 }
@@ -124,11 +130,16 @@ func testModel(t *testing.T, open func(*testing.T) statestore.Backend) {
 }
 
 func (k *modelTask) reset() {
-	k.rows, k.positions = nil, nil
+	k.rows, k.positions, k.topics = nil, nil, nil
 	for range k.specs {
 		k.rows = append(k.rows, map[string]modelRow{})
 		k.positions = append(k.positions, statestore.NoPosition)
+		k.topics = append(k.topics, unknownTopic)
 	}
+}
+
+func (k *modelTask) wipe(store int) {
+	k.rows[store], k.positions[store], k.topics[store] = map[string]modelRow{}, statestore.NoPosition, unknownTopic
 }
 
 func (m *model) task(t *rapid.T) (statestore.TaskID, *modelTask) {
@@ -147,6 +158,9 @@ func (m *model) write(t *rapid.T, ingest bool) {
 		sb := statestore.StoreBatch{Store: s, Position: rapid.Int64Range(-1, 1000).Draw(t, "position")}
 		if sb.Position >= 0 {
 			k.positions[s] = sb.Position
+			if topic := k.specs[s].Changelog; topic != unknownTopic {
+				k.topics[s] = topic
+			}
 		}
 		for range rapid.IntRange(0, 6).Draw(t, "changes") {
 			key := keys().Draw(t, "key")
@@ -204,7 +218,7 @@ func (m *model) wipe(t *rapid.T) {
 	_, k := m.task(t)
 	s := rapid.IntRange(0, len(k.specs)-1).Draw(t, "store")
 	require.NoError(t, k.ts.Wipe(s))
-	k.rows[s], k.positions[s] = map[string]modelRow{}, statestore.NoPosition
+	k.wipe(s)
 }
 
 func (m *model) drop(t *rapid.T) {
@@ -225,6 +239,10 @@ func (m *model) reopen(t *rapid.T) {
 			slices.Reverse(k.specs)
 			slices.Reverse(k.rows)
 			slices.Reverse(k.positions)
+			slices.Reverse(k.topics)
+		}
+		for s := range k.specs {
+			k.specs[s].Changelog = rapid.SampledFrom([][16]byte{oneTopic, unknownTopic, otherTopic}).Draw(t, "changelog")
 		}
 		m.open(t, id, k)
 	}

@@ -40,6 +40,10 @@ func Run(t *testing.T, open func(t *testing.T) statestore.Backend) {
 		{"ScanIsASnapshot", testScanIsASnapshot},
 		{"LargeIngest", testLargeIngest},
 		{"WipeAndDrop", testWipeAndDrop},
+		{"ChangelogIdentity", testChangelogIdentity},
+		{"ChangelogOfTheLastWrite", testChangelogOfTheLastWrite},
+		{"ChangelogForgotten", testChangelogForgotten},
+		{"ChangelogAndCrash", testChangelogAndCrash},
 		{"Misuse", testMisuse},
 		{"Restart", testRestart},
 	} {
