@@ -1,6 +1,7 @@
 package task
 
 import (
+	"bytes"
 	"fmt"
 	"time"
 
@@ -21,6 +22,7 @@ type commit struct {
 	positions []int64 // as of the last seal
 	seq       uint64
 	taken     int64
+	rewrites  uint64 // done so far
 
 	buffer  Sealed // reused by each seal
 	changes [][]statestore.Change
@@ -81,7 +83,7 @@ func (t *Task) Seal(now time.Time) *Sealed {
 	t.out.cut()
 	t.out.trim()
 	s.Seq = t.out.seq
-	s.Records = int(t.taken - c.taken)
+	s.Records, s.Rewrites = int(t.taken-c.taken), c.rewrites
 	t.sealOffsets()
 	c.seq, c.taken = t.out.seq, t.taken
 	c.outstanding = s
@@ -218,6 +220,38 @@ func (t *Task) callOne(f func(error), err error) {
 	t.unit.void = t.err != nil || t.dead
 	t.unit.quiet = t.draining
 	f(err)
+	t.end()
+}
+
+// Rewrite makes the rows of these keys dirty as they are, in a unit of its own, so that the next seal writes them to the changelog again. A
+// key without a row gets a tombstone.
+func (t *Task) Rewrite(store int, keys [][]byte) {
+	if t.err != nil || t.dead {
+		return
+	}
+	t.rewrite(t.stores[store], keys)
+	t.commit.rewrites++
+	t.refuseCallbacks()
+}
+
+func (t *Task) rewrite(s *statestore.Overlay, keys [][]byte) {
+	defer t.recovered()
+	t.begin(-1, -1)
+	t.unit.node = "rewrite"
+	for _, key := range keys {
+		row, found, err := s.Get(key)
+		switch {
+		case err != nil:
+		case found:
+			err = s.Put(key, bytes.Clone(row.Value), row.Timestamp)
+		default:
+			err = s.Delete(key, max(t.streamTime, 0))
+		}
+		if err != nil {
+			t.env.Fail("rewrite", KindStore, err)
+			break
+		}
+	}
 	t.end()
 }
 

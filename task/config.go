@@ -48,6 +48,7 @@ type Limits struct {
 	RecordBytes int           // larger records are refused
 	Before      time.Duration // records older than the wall clock by more are refused
 	After       time.Duration // records newer than the wall clock by more are refused
+	Compacted   bool          // null keys are refused
 }
 
 const (

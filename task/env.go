@@ -154,7 +154,7 @@ func (t *Task) refuse(d *destination, klen, vlen int, ts int64, h []Header) erro
 	case size > limit:
 		return fmt.Errorf("a record of %d bytes for topic %q, which takes %d: raise the limit of the topic and MaxRecordBytes, or split it",
 			size, d.Topic, limit)
-	case klen < 0 && d.Compacted:
+	case klen < 0 && (d.Compacted || d.limits.Compacted):
 		return fmt.Errorf("a record with a null key for topic %q, which is compacted: give it a key", d.Topic)
 	case ts < 0:
 		return fmt.Errorf("a record with timestamp %d for topic %q: timestamps are not below 0", ts, d.Topic)

@@ -32,6 +32,12 @@ type (
 	Resume struct{}
 	// Lost says that the task is somebody else's: uncommitted state is dropped.
 	Lost struct{}
+	// Rewrite makes the task write the present rows of these keys to the changelog again, tombstones where there are none, and commit:
+	// somebody else has written to it. The commit that covers it counts it in Sealed.Rewrites.
+	Rewrite struct {
+		Store int
+		Keys  [][]byte
+	}
 	// Close ends the task without a commit. It is answered with Closed.
 	Close struct{}
 )
@@ -45,6 +51,7 @@ func (Committed) ownerEvent() {}
 func (Release) ownerEvent()   {}
 func (Resume) ownerEvent()    {}
 func (Lost) ownerEvent()      {}
+func (Rewrite) ownerEvent()   {}
 func (Close) ownerEvent()     {}
 
 // Action is what a task wants done; Owner.Step returns them in the order in which they are to be started.

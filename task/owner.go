@@ -104,6 +104,9 @@ func (o *Owner) take(ev Event) {
 		o.resume()
 	case Lost:
 		o.lose()
+	case Rewrite:
+		o.t.Rewrite(ev.Store, ev.Keys)
+		o.commitNow = true
 	case Close:
 		o.close()
 	default:

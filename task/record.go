@@ -77,7 +77,8 @@ type Sealed struct {
 	Stores []SealedStore
 	// StreamTime is the task's stream time at the cut, in milliseconds; it is in the metadata of Offsets already.
 	StreamTime int64
-	Records    int // input records covered since the last cut
+	Records    int    // input records covered since the last cut
+	Rewrites   uint64 // how many Rewrite events the task's cuts up to this one cover
 }
 
 // SealedStore is what a sealed commit writes to one store once its offsets are committed.

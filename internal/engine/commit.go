@@ -48,7 +48,7 @@ func (e *Engine) taskSealed(s *task.Sealed) {
 
 func (e *Engine) effectsDone(a EffectsAcked) {
 	l := e.alive(a.Task, a.Epoch)
-	if l == nil {
+	if l == nil || l.state == lifeClosing {
 		return
 	}
 	l.acked = a.Seq
@@ -59,20 +59,21 @@ func (e *Engine) effectsDone(a EffectsAcked) {
 }
 
 // wrote advances the position of a store over records of its changelog that are ours, as long as they follow each other. If they do
-// not, somebody else wrote between them, and the stored position stays where everything before it is known.
+// not, somebody else wrote between them, and the stored position stays where everything before it is known until that is repaired.
 func (e *Engine) wrote(l *life, g GroupOffset) {
 	for i := range l.ends {
 		if l.spec.Stores[i].Changelog != g.Topic || l.id.Partition != g.Partition {
 			continue
 		}
-		switch {
-		case l.gap[i]:
-		case g.Base == l.ends[i]:
-			l.ends[i] = g.Base + int64(g.Count)
-		case g.Base > l.ends[i]:
-			l.gap[i] = true
-			e.note(Notice{Kind: NoticeForeignWriter, Task: l.id, Part: g.TopicPartition, Position: l.ends[i], End: g.Base})
+		next := &l.ends[i]
+		if l.holes[i] != nil {
+			next = &l.holes[i].next
 		}
+		if g.Base > *next {
+			e.note(Notice{Kind: NoticeForeignWriter, Task: l.id, Part: g.TopicPartition, Position: *next, End: g.Base})
+			next = e.foundHole(l, i, g.Base)
+		}
+		*next = max(*next, g.Base+int64(g.Count))
 		return
 	}
 }
@@ -231,6 +232,7 @@ func (e *Engine) offsetsIn(l *life) {
 	for _, st := range s.Stores {
 		pos := statestore.NoPosition
 		if st.Changelog.Topic != "" {
+			l.closeHole(st.Store, s.Rewrites)
 			pos = l.ends[st.Store]
 		}
 		b.Stores = append(b.Stores, statestore.StoreBatch{Store: st.Store, Changes: st.Changes, Position: pos})

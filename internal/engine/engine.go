@@ -245,7 +245,7 @@ func (e *Engine) topicsReady(ev TopicsReady) {
 		return
 	}
 	e.startTry = 0
-	e.counts = ev.Partitions
+	e.counts, e.ids = ev.Partitions, ev.IDs
 	if e.first == nil {
 		e.first = e.counts
 	}

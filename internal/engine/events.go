@@ -21,8 +21,9 @@ type (
 	Tick struct{}
 	// TopicsReady answers EnsureTopics. A permanent Err ends the application, a temporary one is tried again.
 	TopicsReady struct {
-		Partitions map[string]int32 // of all source and internal topics
-		QueueBytes int              // bound of an input partition's queue, if it follows from the number of partitions; 0 leaves the configured one
+		Partitions map[string]int32    // of all source and internal topics
+		IDs        map[string][16]byte // of the same topics, where the broker tells
+		QueueBytes int                 // bound of an input partition's queue, if it follows from the number of partitions; 0 leaves the configured one
 		Err        error
 		Temporary  bool
 	}
@@ -35,11 +36,13 @@ type (
 		Code    kcode.Code // of the whole request
 		Err     error
 	}
-	// StoresOpened answers OpenStores with the positions of the stores, in the order of the subtopology's.
+	// StoresOpened answers OpenStores with the positions of the stores, in the order of the subtopology's. Stale are those that were
+	// wiped because they were of another changelog; it may be nil.
 	StoresOpened struct {
 		Task      task.ID
 		Epoch     uint64
 		Positions []int64
+		Stale     []bool
 		Err       error
 	}
 	// StoresClosed answers CloseStores.

@@ -24,13 +24,15 @@ type life struct {
 	ops    []storeOp // Apply and Wipe that are on the way; they are answered in their order
 	shut   bool      // CloseStores was asked for
 
-	open    *openState
-	restore []*restorePart
-	ends    []int64 // per store: the changelog offset that our next own record gets, where nobody else writes
-	gap     []bool  // per store: somebody else wrote; the position stays at the last contiguous offset
-	sealed  *sealedCommit
-	acked   uint64
-	done    []int64 // per input: committed
+	open     *openState
+	restore  []*restorePart
+	ends     []int64 // per store: the changelog offset that our next own record gets, where nobody else writes
+	holes    []*hole // per store: what somebody else wrote; the position stays before it until it is repaired
+	rewrites uint64  // Rewrite events that the task was told
+	reads    uint64  // holes that were read
+	sealed   *sealedCommit
+	acked    uint64
+	done     []int64 // per input: committed
 }
 
 // storeOp is a write to a task's stores: of a restore, or of a commit where part is nil.

@@ -46,6 +46,7 @@ func (e *Engine) beginOpen(l *life) {
 	specs := make([]statestore.Spec, len(l.spec.Stores))
 	for i, s := range l.spec.Stores {
 		specs[i] = s.Spec
+		specs[i].Changelog = e.ids[s.Changelog]
 	}
 	e.do(OpenStores{Task: l.id, Epoch: l.epoch, Stores: specs})
 }
@@ -62,6 +63,14 @@ func (e *Engine) storesOpened(ev StoresOpened) {
 			e.gone(l)
 		}
 		return
+	}
+	for i, stale := range ev.Stale {
+		if stale {
+			e.note(Notice{
+				Kind: NoticeWiped, Task: l.id, Part: l.changelog(i), Position: ev.Positions[i],
+				Text: "the changelog is another topic now: it was deleted and made anew",
+			})
+		}
 	}
 	if l.state == lifeClosing {
 		l.shut = false

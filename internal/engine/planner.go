@@ -45,7 +45,8 @@ type FetchSource struct {
 	task.TopicPartition
 	Task  task.ID
 	Epoch uint64
-	Index int // input of the task, or store in a restore
+	Index int    // input of the task, or store in a restore
+	Hole  uint64 // tells the holes of a changelog from each other and from its restore: an answer to what was asked for before may still come
 }
 
 type fetchPart struct {

@@ -33,7 +33,11 @@ type restorePart struct {
 }
 
 func (l *life) source(p *restorePart) FetchSource {
-	return FetchSource{TopicPartition: p.tp, Task: l.id, Epoch: l.epoch, Index: p.store}
+	return l.logSource(p.store)
+}
+
+func (l *life) logSource(store int) FetchSource {
+	return FetchSource{TopicPartition: l.changelog(store), Task: l.id, Epoch: l.epoch, Index: store}
 }
 
 // beginRestore starts what is missing in each store of a task whose bounds are known; a task that lacks nothing runs at once.
@@ -88,7 +92,7 @@ func (e *Engine) fetchPart(l *life, p *restorePart) {
 
 func (e *Engine) restored(ev Restored) {
 	l := e.alive(ev.Source.Task, ev.Source.Epoch)
-	if l == nil || l.state != lifeRestoring {
+	if l == nil || e.readHole(l, ev) || l.state != lifeRestoring {
 		return
 	}
 	p := l.part(ev.Source)
@@ -172,7 +176,7 @@ func (e *Engine) settleRestore(l *life) {
 	if l.state != lifeRestoring || slices.ContainsFunc(l.restore, func(p *restorePart) bool { return !p.done }) {
 		return
 	}
-	l.ends, l.gap = make([]int64, len(l.spec.Stores)), make([]bool, len(l.spec.Stores))
+	l.ends, l.holes = make([]int64, len(l.spec.Stores)), make([]*hole, len(l.spec.Stores))
 	for _, p := range l.restore {
 		l.ends[p.store] = p.end
 	}

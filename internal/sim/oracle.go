@@ -17,20 +17,21 @@ const slack = time.Second
 
 // oracle sees everything and knows what must hold.
 type oracle struct {
-	w         *world
-	over      bool
-	down      map[int32]bool // nodes
-	logs      map[task.TopicPartition][]written
-	members   map[string]*process
-	runs      map[task.ID][]*process // whose owners may process the task
-	last      map[task.ID]*process   // who was the last to begin to
-	input     map[int]bool           // records that are in the input
-	split     map[int]bool           // records that are in the words
-	counted   map[int]bool           // records that are in the changelog
-	compacted bool
-	strange   map[int32]bool // partitions of the changelog that somebody wrote to who did not run the task any more
-	foreign   int
-	lost      int // records that a restore would not find any more
+	w          *world
+	over       bool
+	down       map[int32]bool // nodes
+	logs       map[task.TopicPartition][]written
+	members    map[string]*process
+	runs       map[task.ID][]*process // whose owners may process the task
+	last       map[task.ID]*process   // who was the last to begin to
+	input      map[int]bool           // records that are in the input
+	split      map[int]bool           // records that are in the words
+	counted    map[int]bool           // records that are in the changelog
+	compacted  bool
+	strange    map[int32]int64 // by partition of the changelog: behind the last record of a stranger, see there
+	outOfOrder map[int32]bool  // partitions of the output of which the same is true
+	foreign    int
+	lost       int // records that a restore would not find any more
 }
 
 // written is a record of a topic.
@@ -43,7 +44,7 @@ type written struct {
 func (o *oracle) init(w *world) {
 	*o = oracle{
 		w: w, down: map[int32]bool{}, logs: map[task.TopicPartition][]written{}, members: map[string]*process{}, runs: map[task.ID][]*process{},
-		last: map[task.ID]*process{}, input: map[int]bool{}, split: map[int]bool{}, counted: map[int]bool{}, strange: map[int32]bool{},
+		last: map[task.ID]*process{}, input: map[int]bool{}, split: map[int]bool{}, counted: map[int]bool{}, strange: map[int32]int64{}, outOfOrder: map[int32]bool{},
 	}
 }
 
@@ -71,20 +72,20 @@ func (o *oracle) answer(c *call, r modelbroker.Response) {
 	case modelbroker.ProduceResponse:
 		for i, part := range r.Parts {
 			if part.Code == kcode.None {
-				o.appended(c.link.p, c.produce[i], part.BaseOffset)
+				o.appended(c.link, c.produce[i], part.BaseOffset)
 			}
 		}
 	}
 }
 
 // appended takes a batch into the oracle's own copy of the log. One that was there already is known by its offset.
-func (o *oracle) appended(p *process, b modelbroker.ProduceBatch, base int64) {
-	log := o.logs[b.TopicPartition]
+func (o *oracle) appended(l *link, b modelbroker.ProduceBatch, base int64) {
+	p, log := l.p, o.logs[b.TopicPartition]
 	if base < int64(len(log)) {
 		return
 	}
-	if b.Topic == topicCounts {
-		o.writes(p, b, base)
+	if l.late {
+		o.stranger(p, b, base)
 	}
 	for _, r := range b.Records {
 		if b.Topic == topicCounts {
@@ -106,23 +107,23 @@ func (o *oracle) sent(p *process, r modelbroker.ProduceRequest) {
 	}
 }
 
-// writes notes who writes to a changelog without running its task any more: one whose request was on the way for that long. Nothing keeps
-// such records out (no transaction fences them); rule M8 is about them.
-func (o *oracle) writes(p *process, b modelbroker.ProduceBatch, base int64) {
-	id := task.ID{Subtopology: 1, Partition: b.Partition}
-	if o.last[id] == p {
-		return
+// stranger notes a request that arrives when its process is long dead. Nothing keeps it out (no transaction fences it); rule M8 is about it.
+func (o *oracle) stranger(p *process, b modelbroker.ProduceBatch, base int64) {
+	o.w.note(p, "foreign write "+b.Topic, task.ID{Partition: b.Partition}, base, int64(len(b.Records)))
+	switch b.Topic {
+	case topicCounts:
+		o.strange[b.Partition] = max(o.strange[b.Partition], base+int64(len(b.Records)))
+		o.foreign += len(b.Records)
+	case topicOut:
+		o.outOfOrder[b.Partition] = true
 	}
-	o.strange[b.Partition] = true
-	o.foreign += len(b.Records)
-	o.w.note(p, "foreign write", id, base, int64(len(b.Records)))
 }
 
 // grows holds a row that is being written to the changelog against the one before it: no record may have gone missing from it.
 func (o *oracle) grows(p *process, partition int32, r task.OutRecord) {
 	before := o.fold(partition, math.MaxInt64)[string(r.Key)]
 	for i := 8; i < len(before); i++ {
-		if before[i]&^r.Value[i] != 0 && !o.strange[partition] {
+		if before[i]&^r.Value[i] != 0 && o.strange[partition] == 0 {
 			o.w.violated("%s writes a row of %s with %d records to the changelog, which had one with %d", p.name, r.Key, countIn(r.Value), countIn(before))
 			return
 		}
@@ -220,7 +221,7 @@ func (o *oracle) ended(p *process) {
 
 func (o *oracle) noticed(p *process, n engine.Notice) {
 	if n.Kind == engine.NoticeForeignWriter {
-		o.strange[n.Part.Partition] = true
+		o.strange[n.Part.Partition] = max(o.strange[n.Part.Partition], n.End)
 	}
 	o.w.noteText(p, string(n.Kind), notice(n))
 }
@@ -237,10 +238,10 @@ func (o *oracle) applied(p *process, a engine.Apply, s *openStores) {
 func (o *oracle) restored(p *process, id task.ID, s *openStores) { o.matches(p, id, s) }
 
 func (o *oracle) matches(p *process, id task.ID, s *openStores) {
-	if o.strange[id.Partition] {
-		return // rule M8: the position stays behind what is in the store
-	}
 	position := max(s.Position(0), 0)
+	if position < o.strange[id.Partition] {
+		return // rule M8: the position stays before what somebody else wrote, the rows go on
+	}
 	want := o.fold(id.Partition, position)
 	got := rows(s.Reader(0))
 	if len(want) != len(got) {
