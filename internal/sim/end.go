@@ -55,7 +55,7 @@ func (w *world) missing() string {
 				miss("%v is committed up to %d of %d", tp, at, end)
 			}
 		}
-		if at, end := w.positionOf(part), w.ownEnd(part); at < end {
+		if at, end := max(w.positionOf(part), 0), w.ownEnd(part); at < end {
 			miss("the store of partition %d is at %d of %d", part, at, end)
 		}
 		for sub := range int32(2) {
