@@ -67,6 +67,7 @@ type Engine struct {
 	member *group.Machine
 	specs  map[int32]*task.Spec
 	counts map[string]int32
+	ids    map[string][16]byte
 	first  map[string]int32 // counts, as they were when the application started
 
 	lives   map[task.ID]*life

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/understudy-streams/understudy/internal/group"
 	"github.com/understudy-streams/understudy/internal/kcode"
 	"github.com/understudy-streams/understudy/statestore"
 	"github.com/understudy-streams/understudy/task"
@@ -139,6 +140,50 @@ func TestOpenStoresThatFail(t *testing.T) {
 	require.Equal(t, "open", failed.Op)
 	require.Equal(t, Closing, w.e.State())
 	require.Empty(t, w.e.lives)
+}
+
+// A store that was of another topic is wiped when it is opened. What is wiped is said, also where the task is taken away meanwhile.
+func TestOpenAStaleStore(t *testing.T) {
+	log := [16]byte{1, 2, 3}
+	open := func(t *testing.T) *world {
+		w := newWorld(t, nil)
+		w.step(Start{})
+		w.step(TopicsReady{Partitions: map[string]int32{"in": 2, "words": 1, "log": 1}, IDs: map[string][16]byte{"in": {9}, "log": log}})
+		w.step(Member{group.CoordinatorFound{Req: w.find(), Addr: coordinator}})
+		w.assign([]task.ID{id10})
+		require.Equal(t, []statestore.Spec{{Name: "counts", Changelog: log}}, only[OpenStores](w).Stores)
+		return w
+	}
+	wiped := []Notice{{
+		Kind: NoticeWiped, Task: id10, Part: log0, Position: statestore.NoPosition,
+		Text: "the changelog is another topic now: it was deleted and made anew",
+	}}
+	stale := func(w *world, epoch uint64) {
+		w.step(StoresOpened{Task: id10, Epoch: epoch, Positions: []int64{statestore.NoPosition}, Stale: []bool{true}})
+	}
+	t.Run("restored from the start", func(t *testing.T) {
+		w := open(t)
+		f := only[FetchOffsets](w)
+		stale(w, w.epoch(id10))
+		w.committedAt(100, f)
+		w.listed(only[ListOffsets](w), 3, 9)
+		require.Equal(t, wiped, w.notices(NoticeWiped), "once")
+		require.Empty(t, ever[Wipe](w), "it was wiped already")
+		require.Equal(t, Notice{Kind: NoticeRestoreBegin, Task: id10, Part: log0, Position: 3, End: 9}, w.notices(NoticeRestoreBegin)[0])
+	})
+	t.Run("fits", func(t *testing.T) {
+		w := open(t)
+		w.step(StoresOpened{Task: id10, Epoch: w.epoch(id10), Positions: []int64{5}, Stale: []bool{false}})
+		require.Empty(t, w.notices(NoticeWiped))
+	})
+	t.Run("taken away meanwhile", func(t *testing.T) {
+		w := open(t)
+		epoch := w.epoch(id10)
+		w.rebalance()
+		w.assign(nil)
+		stale(w, epoch)
+		require.Equal(t, wiped, w.notices(NoticeWiped))
+	})
 }
 
 func TestTakenAwayWhileItOpens(t *testing.T) {

@@ -41,6 +41,7 @@ func (s *stores) open(a engine.OpenStores) {
 		}
 		for i := range a.Stores {
 			ev.Positions = append(ev.Positions, ts.open.Position(i))
+			ev.Stale = append(ev.Stale, ts.open.Stale(i))
 		}
 		return nil
 	}, func(err error) {
