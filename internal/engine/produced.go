@@ -75,10 +75,19 @@ func (s *Sender) answered(l *lane, p ProducedPart) {
 	case kcode.RequestTimedOut, kcode.NotEnoughReplicas, kcode.NotEnoughReplicasAppended, kcode.CoordinatorNotAvailable,
 		kcode.CoordinatorLoadInProgress, kcode.ConcurrentTransactions:
 		s.retry(l)
+	case kcode.Unknown, kcode.CorruptMessage: // something went wrong at the broker, or on the way there
+		if l.tries < oddTries {
+			s.retry(l)
+		} else {
+			s.refused(l, p)
+		}
 	default:
 		s.refused(l, p)
 	}
 }
+
+// oddTries is how often a batch is sent again that the broker refuses without a reason that says for how long: for about 10 s.
+const oddTries = 14
 
 func (s *Sender) retry(l *lane) {
 	wait := s.cfg.Backoff << min(l.tries, 5)

@@ -286,6 +286,25 @@ func TestSenderATopicThatOnlyABrokerDoesNotKnowIsNotGivenUp(t *testing.T) {
 	require.Len(t, b.acks, 1)
 }
 
+func TestSenderABrokerThatSaysNothingOfUseIsAskedAgainForAWhile(t *testing.T) {
+	for _, code := range []kcode.Code{kcode.Unknown, kcode.CorruptMessage} {
+		b := newSenderBench(t, SenderConfig{BatchBytes: 1})
+		b.step(EffectsMade{effects(id00, 1, 1, 1, 10, out0)})
+		b.ready(map[task.TopicPartition]int32{out0: 1})
+		sequence, began := b.last().Batches[0].FirstSequence, b.now
+		for range oddTries {
+			b.answer(b.last(), code, -1)
+			require.Empty(t, b.bad)
+			b.after(time.Second)
+			require.Equal(t, sequence, b.last().Batches[0].FirstSequence)
+		}
+		require.Less(t, b.now.Sub(began), 30*time.Second)
+		b.answer(b.last(), code, -1)
+		require.Len(t, b.bad, 1)
+		require.ErrorIs(t, b.bad[0].Err, code)
+	}
+}
+
 func TestSenderForgetsATask(t *testing.T) {
 	b := newSenderBench(t, SenderConfig{BatchBytes: 1})
 	b.step(EffectsMade{effects(id00, 1, 1, 1, 10, out0)})
