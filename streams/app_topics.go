@@ -43,16 +43,17 @@ func (t temporary) Unwrap() error { return t.error }
 func (t *topics) ensure(ctx context.Context) engine.TopicsReady {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	counts, err := t.check(ctx)
+	counts, ids, err := t.check(ctx)
 	if err != nil {
 		var again temporary
 		return engine.TopicsReady{Err: err, Temporary: errors.As(err, &again)}
 	}
 	t.remember(counts)
-	return engine.TopicsReady{Partitions: counts, QueueBytes: t.app.memory(t.tasks, t.inputs).queue}
+	return engine.TopicsReady{Partitions: counts, IDs: ids, QueueBytes: t.app.memory(t.tasks, t.inputs).queue}
 }
 
-func (t *topics) check(ctx context.Context) (map[string]int32, error) {
+// check returns how many partitions each topic has, and its id if the broker tells it.
+func (t *topics) check(ctx context.Context) (map[string]int32, map[string][16]byte, error) {
 	top := t.app.topology
 	names := slices.Concat(top.Sources, top.Sinks)
 	for _, in := range top.Internal {
@@ -61,29 +62,33 @@ func (t *topics) check(ctx context.Context) (map[string]int32, error) {
 	slices.Sort(names)
 	md, err := t.client.Metadata(ctx, slices.Compact(names))
 	if err != nil {
-		return nil, temporary{err}
+		return nil, nil, temporary{err}
 	}
-	have, err := known(md)
+	have, ids, err := known(md)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, name := range slices.Concat(top.Sources, top.Sinks) {
 		if have[name] == 0 {
-			return nil, t.absent(name)
+			return nil, nil, t.absent(name)
 		}
 	}
 	t.missing = time.Time{}
 	want, err := top.Partitions(func(topic string) (int32, bool) { n, ok := have[topic]; return n, ok })
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if err := t.internal(ctx, have, want); err != nil {
-		return nil, err
+	made, err := t.internal(ctx, have, want)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := t.identify(ctx, made, ids); err != nil {
+		return nil, nil, err
 	}
 	for _, name := range top.Sinks {
 		want[name] = have[name]
 	}
-	return want, nil
+	return want, ids, nil
 }
 
 // patience is how long a topic of the user may be unknown at the start: a broker may not have heard of a topic that another one has just
@@ -102,44 +107,77 @@ func (t *topics) absent(name string) error {
 	return err
 }
 
-// known returns the partition counts of the topics that exist.
-func known(md *kafka.Metadata) (map[string]int32, error) {
-	have := map[string]int32{}
+// known returns the partition counts and the ids of the topics that exist.
+func known(md *kafka.Metadata) (map[string]int32, map[string][16]byte, error) {
+	have, ids := map[string]int32{}, map[string][16]byte{}
 	for _, name := range slices.Sorted(maps.Keys(md.Topics)) {
 		switch topic := md.Topics[name]; topic.Err {
 		case kcode.None:
-			have[name] = int32(len(topic.Partitions))
+			have[name], ids[name] = int32(len(topic.Partitions)), topic.ID
 		case kcode.UnknownTopicOrPartition:
 		case kcode.TopicAuthorizationFailed, kcode.InvalidTopic:
-			return nil, fmt.Errorf("streams: topic %q: %w", name, topic.Err)
+			return nil, nil, fmt.Errorf("streams: topic %q: %w", name, topic.Err)
 		default:
-			return nil, temporary{fmt.Errorf("streams: topic %q: %w", name, topic.Err)}
+			return nil, nil, temporary{fmt.Errorf("streams: topic %q: %w", name, topic.Err)}
 		}
 	}
-	return have, nil
+	return have, ids, nil
 }
 
-// internal makes the internal topics that are missing and validates the others.
-func (t *topics) internal(ctx context.Context, have, want map[string]int32) error {
+// identify learns the ids of topics that were made just now. The broker that is asked may not have heard of them yet. No store may be
+// opened before: one of the topics may stand in for another that was deleted, and a store may hold what was in that.
+func (t *topics) identify(ctx context.Context, made []string, ids map[string][16]byte) error {
+	if len(made) == 0 {
+		return nil
+	}
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	for began := time.Now(); ; {
+		md, err := t.client.Metadata(ctx, made)
+		if err != nil {
+			return temporary{err}
+		}
+		_, found, err := known(md)
+		if err != nil && !errors.As(err, new(temporary)) {
+			return err
+		}
+		if len(found) == len(made) {
+			maps.Copy(ids, found)
+			return nil
+		}
+		if time.Since(began) > patience {
+			return temporary{fmt.Errorf("streams: the broker does not know all of the topics that were made: %q", made)}
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return temporary{ctx.Err()}
+		}
+	}
+}
+
+// internal makes the internal topics that are missing, returns which, and validates the others.
+func (t *topics) internal(ctx context.Context, have, want map[string]int32) (made []string, err error) {
 	var missing []kafka.NewTopic
 	var there []InternalTopic
 	for _, in := range t.app.topology.Internal {
 		n := have[in.Name]
 		switch {
 		case n == 0:
+			made = append(made, in.Name)
 			missing = append(missing, kafka.NewTopic{
 				Name: in.Name, Partitions: want[in.Name], Replication: t.app.cfg.Replication, Configs: t.app.configs(in),
 			})
 		case n != want[in.Name]:
-			return &InternalTopicError{Topic: in.Name, Kind: in.Kind, What: "partitions", Have: fmt.Sprint(n), Want: fmt.Sprint(want[in.Name])}
+			return nil, &InternalTopicError{Topic: in.Name, Kind: in.Kind, What: "partitions", Have: fmt.Sprint(n), Want: fmt.Sprint(want[in.Name])}
 		default:
 			there = append(there, in)
 		}
 	}
 	if err := t.validate(ctx, there); err != nil {
-		return err
+		return nil, err
 	}
-	return t.create(ctx, missing)
+	return made, t.create(ctx, missing)
 }
 
 func (t *topics) create(ctx context.Context, missing []kafka.NewTopic) error {
