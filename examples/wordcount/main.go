@@ -7,12 +7,11 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"maps"
 	"os"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/understudy-streams/understudy/examples/internal/kit"
@@ -25,22 +24,25 @@ const (
 )
 
 func main() {
-	flags := kit.Parse("wordcount")
-	kit.Run(func(ctx context.Context) error { return run(ctx, flags, newScreen(os.Stdout)) })
+	times := 1
+	flags := kit.Parse("wordcount", func(set *flag.FlagSet) {
+		set.IntVar(&times, "times", times, "count the book that many times over, to have something to look at")
+	})
+	kit.Run(func(ctx context.Context) error { return run(ctx, flags, lines(times), newScreen(os.Stdout)) })
 }
 
-// run counts the book and holds the result against a plain loop over the text.
-func run(ctx context.Context, flags *kit.Flags, screen *screen) error {
-	want := countAll(opticks)
-	got, err := count(ctx, flags, screen, sum(want))
+// run counts the lines and holds the result against a plain loop over them.
+func run(ctx context.Context, flags *kit.Flags, lines []string, screen *screen) error {
+	want := countAll(lines)
+	got, err := count(ctx, flags, lines, screen, sum(want))
 	if err != nil {
 		return err
 	}
 	return report(screen.out, got, want)
 }
 
-// count runs the application until the counts add up to all words of the book.
-func count(ctx context.Context, flags *kit.Flags, screen *screen, words int64) (map[string]int64, error) {
+// count runs the application until the counts add up to all words.
+func count(ctx context.Context, flags *kit.Flags, lines []string, screen *screen, words int64) (map[string]int64, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	out := flags.App + "-counts" // an application's own, so that another application id begins anew
@@ -49,7 +51,7 @@ func count(ctx context.Context, flags *kit.Flags, screen *screen, words int64) (
 		return nil, err
 	}
 	defer env.Close()
-	if err := env.Load(ctx, "lines", partitions, slices.Collect(strings.Lines(opticks))); err != nil {
+	if err := env.Load(ctx, "lines", partitions, lines); err != nil {
 		return nil, err
 	}
 	app, err := streams.New(topology(out), streams.Config{
@@ -72,7 +74,8 @@ func count(ctx context.Context, flags *kit.Flags, screen *screen, words int64) (
 
 // watch shows the progress until all words are counted, or until ctx ends: the example was interrupted or something in it has failed.
 func watch(ctx context.Context, counts *tally, screen *screen, words int64) error {
-	tick := time.NewTicker(100 * time.Millisecond)
+	screen.show(time.Now(), 0, words, nil)
+	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		select {

@@ -22,25 +22,26 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestTheBookIsCountedAsAPlainLoopDoes(t *testing.T) {
 	var out bytes.Buffer
-	want := countAll(opticks)
-	got, err := count(t.Context(), &kit.Flags{App: "wordcount"}, &screen{out: &out}, sum(want))
-	require.NoError(t, err)
-	require.Equal(t, want, got)
-	require.NoError(t, report(&out, got, want))
+	book := lines(1)
+	want := countAll(book)
+	require.NoError(t, run(t.Context(), &kit.Flags{App: "wordcount"}, book, &screen{out: &out}))
+	require.True(t, strings.HasPrefix(out.String(), fmt.Sprintf("  0 %%  0 of %d words", sum(want))), "the bar begins at nothing")
 	require.Contains(t, out.String(), fmt.Sprintf("100 %%  %d of %d words  the %d,", sum(want), sum(want), want["the"]))
 	require.Contains(t, out.String(), fmt.Sprintf("All %d words agree", len(want)))
 }
 
 func TestTheBookHasManyWords(t *testing.T) {
-	want := countAll(opticks)
+	want := countAll(lines(1))
 	require.Greater(t, len(want), 4000)
 	require.Equal(t, "the", top(want, 1)[0].word)
+	require.Equal(t, 3*sum(want), sum(countAll(lines(3))))
 }
 
 func TestAnInterruptedCountEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	out := &firstWrite{then: cancel}
-	_, err := count(ctx, &kit.Flags{App: "wordcount"}, &screen{out: out}, sum(countAll(opticks))+1) // never done
+	book := lines(1)
+	_, err := count(ctx, &kit.Flags{App: "wordcount"}, book, &screen{out: out}, sum(countAll(book))+1) // never done
 	require.ErrorIs(t, err, context.Canceled)
 	require.NotEmpty(t, out.String())
 }
@@ -86,7 +87,7 @@ func TestWordsEndAtWhatIsNoLetter(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			require.Equal(t, c.want, driven(t, c.lines...))
-			require.Equal(t, c.want, countAll(strings.Join(c.lines, "\n")))
+			require.Equal(t, c.want, countAll(c.lines))
 		})
 	}
 }

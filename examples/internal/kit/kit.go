@@ -23,11 +23,15 @@ type Flags struct {
 	Verbose bool
 }
 
-// Parse reads the command line of an example whose application id is app by default. It ends the process if the flags are wrong.
-func Parse(app string) *Flags {
+// Parse reads the command line of an example whose application id is app by default; more defines flags of its own. It ends the process if
+// the flags are wrong.
+func Parse(app string, more ...func(*flag.FlagSet)) *Flags {
 	f := &Flags{}
 	set := flag.NewFlagSet(app, flag.ExitOnError)
 	f.define(set, app)
+	for _, define := range more {
+		define(set)
+	}
 	_ = set.Parse(os.Args[1:]) // it exits
 	return f
 }

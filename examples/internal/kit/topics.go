@@ -3,6 +3,7 @@ package kit
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -23,6 +24,9 @@ func (e *Env) Put(ctx context.Context, topic string, partition int32, r Record) 
 		task.OutRecord{Key: r.Key, Value: r.Value, Headers: r.Headers, Timestamp: time.Now().UnixMilli()})
 }
 
+// perRequest is how many lines of text are well below what a broker takes at once, 1 MiB.
+const perRequest = 5000
+
 // Load fills a topic with values without keys, in turns to its partitions. Of several processes the one that has made the topic loads it,
 // the others wait for that.
 func (e *Env) Load(ctx context.Context, topic string, partitions int32, values []string) error {
@@ -36,8 +40,10 @@ func (e *Env) Load(ctx context.Context, topic string, partitions int32, values [
 		parts[p] = append(parts[p], task.OutRecord{Value: []byte(v), Timestamp: now})
 	}
 	for p, records := range parts {
-		if err := e.client.Produce(ctx, task.TopicPartition{Topic: topic, Partition: int32(p)}, records...); err != nil {
-			return err
+		for some := range slices.Chunk(records, perRequest) {
+			if err := e.client.Produce(ctx, task.TopicPartition{Topic: topic, Partition: int32(p)}, some...); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
