@@ -14,6 +14,7 @@ import (
 	"github.com/understudy-streams/understudy/internal/engine"
 	"github.com/understudy-streams/understudy/internal/kafka"
 	"github.com/understudy-streams/understudy/internal/kcode"
+	"github.com/understudy-streams/understudy/task"
 )
 
 // topics checks and makes the topics of an application, and remembers their partition counts.
@@ -23,6 +24,7 @@ type topics struct {
 
 	mu     sync.Mutex
 	counts map[string]int32
+	learnt map[string]task.Limits
 	tasks  int // of the whole application
 
 	missing time.Time // since when a topic of the user has been missing in a row of checks
@@ -30,7 +32,7 @@ type topics struct {
 }
 
 func newTopics(a *App, c *kafka.Client) *topics {
-	return &topics{app: a, client: c, counts: map[string]int32{}}
+	return &topics{app: a, client: c, counts: map[string]int32{}, learnt: map[string]task.Limits{}}
 }
 
 // temporary marks an error that is tried again.

@@ -12,10 +12,15 @@ func newProducer[K, V any](in *instance, s *step) producer[K, V] {
 	return producer[K, V]{out: in.out[K, V](s), nullKey: nullOf[K](), nullValue: nullOf[V]()}
 }
 
-// push sends the item on, after key and value were set.
+// push sends the item on, after key and value were set. What is passed on in its raw form is not null, and may not be decoded: only what
+// was made is looked at.
 func (p *producer[K, V]) push() {
-	p.it.nullKey = p.it.nullKey || isNull(p.nullKey, p.it.key)
-	p.it.nullValue = p.it.nullValue || isNull(p.nullValue, p.it.value)
+	if p.it.rawKey == nil {
+		p.it.nullKey = p.it.nullKey || isNull(p.nullKey, p.it.key)
+	}
+	if p.it.rawValue == nil {
+		p.it.nullValue = p.it.nullValue || isNull(p.nullValue, p.it.value)
+	}
 	p.out.push(&p.it)
 }
 
