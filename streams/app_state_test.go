@@ -106,7 +106,7 @@ func TestAppStoreThatDoesNotFitItsChangelogIsRebuilt(t *testing.T) {
 			"recreated": {func(b *bed, _, _, _, changelog string) {
 				require.NoError(b.t, b.client.DeleteTopic(b.ctx(), changelog))
 				require.Eventually(b.t, func() bool { return b.partitions(changelog) == 0 }, 10*time.Second, 20*time.Millisecond)
-			}, "was the topic made anew?", map[string]int64{"a": 1, "b": 1, "c": 1}},
+			}, "it was deleted and made anew", map[string]int64{"a": 1, "b": 1, "c": 1}},
 			"cut": {func(b *bed, app, in, to, changelog string) {
 				elsewhere := b.config(app)
 				r := b.run(countWords(in, to), elsewhere)

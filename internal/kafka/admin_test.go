@@ -41,6 +41,45 @@ func TestMetadata(t *testing.T) {
 	})
 }
 
+// The id of a topic is there as soon as the topic is, and belongs to it alone, not to its name.
+func TestTopicIDs(t *testing.T) {
+	onBoth(t, func(t *testing.T, k cluster) {
+		c := k.client(t)
+		name := k.topic(t, c, 1, nil) + "-id"
+		id := func() (id [16]byte) {
+			require.Eventually(t, func() bool {
+				m, err := c.Metadata(within(t), []string{name})
+				require.NoError(t, err)
+				id = m.Topics[name].ID
+				if m.Topics[name].Err == kcode.None {
+					require.NotZero(t, id)
+				}
+				return m.Topics[name].Err == kcode.None
+			}, 10*time.Second, 10*time.Millisecond)
+			return id
+		}
+		create := func() {
+			errs, err := c.CreateTopics(within(t), []NewTopic{{Name: name, Partitions: 1, Replication: -1}})
+			require.NoError(t, err)
+			require.NoError(t, errs[name])
+		}
+		create()
+		first := id()
+		require.Equal(t, first, id())
+		m, err := k.client(t).Metadata(within(t), nil)
+		require.NoError(t, err)
+		require.Equal(t, first, m.Topics[name].ID, "others are told the same")
+		require.NoError(t, k.tools.DeleteTopic(within(t), name))
+		require.Eventually(t, func() bool {
+			m, err := c.Metadata(within(t), []string{name})
+			require.NoError(t, err)
+			return m.Topics[name].Err == kcode.UnknownTopicOrPartition
+		}, 10*time.Second, 10*time.Millisecond)
+		create()
+		require.NotEqual(t, first, id())
+	})
+}
+
 func TestCreateTopics(t *testing.T) {
 	onBoth(t, func(t *testing.T, k cluster) {
 		c := k.client(t)
