@@ -72,15 +72,19 @@ func TestCloseThatIsOverdue(t *testing.T) {
 			w.after(2*time.Second - 1)
 			require.Empty(t, ever[Done](w))
 			w.after(1)
+			require.Contains(t, w.acts, Action(ToSender{DropAll{Epoch: 1}}), "nothing more is sent")
+			for _, id := range c.tasks {
+				require.Equal(t, []task.Event{task.Lost{}}, w.told(id))
+			}
+			if !c.left {
+				require.Empty(t, ever[Done](w), "the group is told goodbye")
+				w.after(leaveWait)
+			}
 			var late *CloseError
 			require.ErrorAs(t, w.done(), &late)
 			require.Equal(t, c.tasks, late.Tasks)
 			require.Equal(t, c.left, late.Left)
 			require.ErrorContains(t, late, c.says)
-			require.Contains(t, w.acts, Action(ToSender{DropAll{Epoch: 1}}), "nothing more is sent")
-			for _, id := range c.tasks {
-				require.Equal(t, []task.Event{task.Lost{}}, w.told(id))
-			}
 		})
 	}
 }
@@ -90,6 +94,7 @@ func TestCloseInAGreaterHurry(t *testing.T) {
 	w.step(Close{})
 	w.step(Close{Within: time.Second})
 	w.after(time.Second)
+	w.after(leaveWait)
 	var late *CloseError
 	require.ErrorAs(t, w.done(), &late)
 	require.Equal(t, time.Second, late.Within)

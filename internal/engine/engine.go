@@ -81,6 +81,7 @@ type Engine struct {
 	left      bool      // leaving the group has begun
 	leased    time.Time // the end of the lease that the sender knows
 	parted    bool      // there is no membership to leave: the member stopped by itself
+	gaveUp    bool      // the end is not clean: only the goodbye to the group is waited for
 	closeBy   time.Time
 	within    time.Duration // the budget of the end that is under way
 	startTry  int
@@ -380,8 +381,17 @@ func (e *Engine) finish() {
 	e.do(Done{Err: e.err})
 }
 
-// giveUp ends what could not be ended cleanly in time: what is not committed is processed again by whoever comes next.
+// leaveWait is how long an end that is not clean waits for the group's answer to the goodbye.
+const leaveWait = 100 * time.Millisecond
+
+// giveUp ends what could not be ended cleanly in time: what is not committed is processed again by whoever comes next. The group hears of
+// it, so that it need not wait for the session to run out.
 func (e *Engine) giveUp() {
+	if e.gaveUp {
+		e.finish()
+		return
+	}
+	e.gaveUp = true
 	if e.err == nil {
 		e.err = e.overdue()
 	}
@@ -389,13 +399,22 @@ func (e *Engine) giveUp() {
 	for _, l := range e.order {
 		e.do(ToTask{Task: l.id, Epoch: l.epoch, Event: task.Lost{}})
 	}
-	e.finish()
+	if e.left || e.member.State() == group.Stopped {
+		e.finish()
+		return
+	}
+	e.left = true
+	e.closeBy = e.now.Add(leaveWait)
+	e.wakeAt(e.closeBy)
+	e.step(group.Stop{})
 }
 
 func (e *Engine) overdue() error {
 	var open []task.ID
 	for _, l := range e.order {
-		open = append(open, l.id)
+		if l.state != lifeReleased { // which is committed
+			open = append(open, l.id)
+		}
 	}
 	return &CloseError{Within: e.within, Tasks: open, Left: e.left}
 }

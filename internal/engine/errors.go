@@ -11,7 +11,7 @@ import (
 // CloseError says that a clean end did not come about in time. What was not committed will be processed again.
 type CloseError struct {
 	Within time.Duration
-	Tasks  []task.ID // not committed and closed
+	Tasks  []task.ID // whose last records are not committed
 	Left   bool      // leaving the group had begun: only the broker's answer is missing
 	Calls  []Call    // calls of user code that had not returned
 }
