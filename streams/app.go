@@ -130,18 +130,40 @@ func (a *App) Close(ctx context.Context) error {
 	}
 	select {
 	case <-a.ended:
-		var overdue *CloseError
-		if errors.As(a.err, &overdue) {
-			return overdue
-		}
-		return nil
+		return a.unclean()
 	case <-ctx.Done():
-		return ctx.Err()
+		return a.overdue(ctx)
 	}
+}
+
+// overdue waits a little longer for what Run has to say about an end that was not clean in time.
+func (a *App) overdue(ctx context.Context) error {
+	grace := time.NewTimer(closeGrace)
+	defer grace.Stop()
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		select {
+		case <-a.ended:
+			return a.unclean()
+		case <-grace.C:
+		}
+	}
+	return ctx.Err()
+}
+
+// unclean is the error of an end that was not clean, nil if it was.
+func (a *App) unclean() error {
+	var e *CloseError
+	if errors.As(a.err, &e) {
+		return e
+	}
+	return nil
 }
 
 // closeMargin is kept of the time that Close has, to close stores and connections when the clean end is given up.
 const closeMargin = 250 * time.Millisecond
+
+// closeGrace is how long Close waits beyond its deadline for the error that says what was not done.
+const closeGrace = 250 * time.Millisecond
 
 // randomID is the process id of an application without a state directory.
 func randomID() (id [16]byte) {
