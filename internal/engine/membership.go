@@ -88,9 +88,11 @@ func (e *Engine) settlePrepare() {
 		case l.stuck:
 			ev.Unfit = append(ev.Unfit, l.id)
 		case l.state == lifeReleased:
+			l.overdue = false
 			ev.Released = append(ev.Released, l.id)
 		case l.state == lifeReleasing:
 			if slices.Contains(p.ids, l.id) {
+				l.overdue = true
 				e.note(Notice{Kind: NoticeReleaseOverdue, Task: l.id})
 			}
 			ev.Claims = append(ev.Claims, l.id)
@@ -117,8 +119,14 @@ func (e *Engine) assign(a group.Assigned) {
 			e.takeAway(l)
 		}
 	}
+	var drained *life
 	for _, id := range a.Tasks {
-		e.give(id)
+		if l := e.give(id, slices.Contains(a.Marked, id)); l != nil {
+			drained = l
+		}
+	}
+	if drained != nil { // last: the round that it asks for may begin at once, with releases
+		e.drained(drained)
 	}
 }
 
@@ -137,19 +145,27 @@ func (e *Engine) takeAway(l *life) {
 	}
 }
 
-func (e *Engine) give(id task.ID) {
+// give runs a task that is assigned. One that missed the budget of a release and shall move still goes on draining: its receiver does not ask
+// for the next round, who runs it does when it is drained. A task that is drained already is returned.
+func (e *Engine) give(id task.ID, marked bool) *life {
 	l := e.lives[id]
 	if l == nil {
 		e.open(id)
-		return
+		return nil
 	}
 	switch l.state {
 	case lifeReleased, lifeReleasing:
 		l.leave = false
-		e.resume(l)
+		switch {
+		case !marked || !l.overdue:
+			e.resume(l)
+		case l.state == lifeReleased:
+			return l
+		}
 	case lifeClosing:
 		l.again = !l.stuck
 	}
+	return nil
 }
 
 // lose ends everything at once: the membership is over, somebody else may run the tasks already.

@@ -82,19 +82,73 @@ func TestReleasePastTheBudget(t *testing.T) {
 	require.Empty(t, d.Released)
 	require.Len(t, w.notices(NoticeReleaseOverdue), 1)
 
-	w.assign([]task.ID{id00, id01}, id00)
-	require.Equal(t, []task.Event{task.Resume{}}, w.told(id00), "it runs on until the next round")
 }
 
-func TestReleaseThatIsDoneDuringTheJoin(t *testing.T) {
-	w := marked(t, id00)
+// overdue takes the application to where a task missed the budget of its release and was declared to run.
+func overdue(t *testing.T) *world {
+	w := marked(t, id00, id01)
 	w.rebalance()
 	w.after(250 * time.Millisecond)
-	require.Equal(t, []task.ID{id00}, w.declared().Claims)
+	require.Contains(t, w.declared().Claims, id00)
+	return w
+}
+
+func TestOverdueReleaseGoesOnUntilTheTaskIsDrained(t *testing.T) {
+	w := overdue(t)
+	w.assign([]task.ID{id00, id01}, id00)
+	require.Empty(t, w.told(id00), "it shall move still: it takes nothing more")
+	require.Zero(t, w.join)
 	w.step(TaskReleased{Task: id00, Epoch: w.epoch(id00)})
-	require.Equal(t, "released", w.e.lives[id00].state.String(), "it was declared to run, and nobody else has it: it waits")
-	w.assign([]task.ID{id00})
-	require.Equal(t, []task.Event{task.Resume{}}, w.told(id00))
+	require.Equal(t, []task.ID{id00}, w.declared().Released, "its receiver does not ask for the next round, so this member does")
+	w.assign([]task.ID{id01})
+	require.Equal(t, []task.Event{task.Close{}}, w.told(id00))
+}
+
+func TestOverdueReleaseThatIsDoneDuringTheJoin(t *testing.T) {
+	w := overdue(t)
+	w.step(TaskReleased{Task: id00, Epoch: w.epoch(id00)})
+	require.Equal(t, "released", w.e.lives[id00].state.String(), "it was declared to run, so nobody else has it")
+	w.assign([]task.ID{id00, id01}, id00)
+	require.Empty(t, w.told(id00))
+	w.alive(100 * time.Millisecond)
+	require.Equal(t, []task.ID{id00}, declaredBy(t, w.all).Released)
+}
+
+func TestDrainedTaskThatIsGivenBackRuns(t *testing.T) {
+	w := overdue(t)
+	w.assign([]task.ID{id00, id01}, id00)
+	w.step(TaskReleased{Task: id00, Epoch: w.epoch(id00)})
+	require.Equal(t, []task.ID{id00}, w.declared().Released)
+	w.assign([]task.ID{id00, id01}, id00)
+	require.Equal(t, []task.Event{task.Resume{}}, w.told(id00), "its receiver was not there: it runs until the next round")
+	require.Zero(t, w.join, "which others ask for")
+}
+
+func TestDrainedTaskAsksForTheRoundAfterAllElseIsDone(t *testing.T) {
+	w := overdue(t)
+	w.step(TaskReleased{Task: id00, Epoch: w.epoch(id00)})
+	w.assign([]task.ID{id00, id01}, id00, id01)
+	if w.join == 0 {
+		w.alive(100 * time.Millisecond)
+	}
+	var told []task.Event
+	for _, a := range ever[ToTask](w) {
+		if a.Task == id01 {
+			told = append(told, a.Event)
+		}
+	}
+	require.Equal(t, []task.Event{task.Release{}}, told, "the round releases it, and nothing in the assignment before takes that back")
+}
+
+func TestOverdueReleaseOfATaskThatShallStay(t *testing.T) {
+	for _, drained := range []bool{false, true} {
+		w := overdue(t)
+		if drained {
+			w.step(TaskReleased{Task: id00, Epoch: w.epoch(id00)})
+		}
+		w.assign([]task.ID{id00, id01})
+		require.Equal(t, []task.Event{task.Resume{}}, w.told(id00))
+	}
 }
 
 func TestGivenAway(t *testing.T) {

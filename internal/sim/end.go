@@ -67,12 +67,30 @@ func (w *world) missing() string {
 	if g := w.broker.Group(groupName); g.State != modelbroker.Stable || len(g.Members) != len(w.hosts) {
 		miss("the group is %s with %d members", g.State, len(g.Members))
 	}
+	if few, most := w.loads(); most-few > 1 {
+		miss("one process runs %d tasks, another %d", few, most)
+	}
 	for _, h := range w.hosts {
 		if h.p == nil || !h.p.engine.Ready() {
 			miss("%s is not ready", h.name())
 		}
 	}
 	return strings.Join(out, "; ")
+}
+
+// loads are the smallest and the largest number of tasks that a process runs.
+func (w *world) loads() (few, most int) {
+	by := map[*host]int{}
+	for _, ps := range w.oracle.runs {
+		for _, p := range ps {
+			by[p.host]++
+		}
+	}
+	few = by[w.hosts[0]]
+	for _, h := range w.hosts {
+		few, most = min(few, by[h]), max(most, by[h])
+	}
+	return few, most
 }
 
 // judge compares what was counted with the truth.

@@ -29,21 +29,22 @@ func newHost(w *world, n int) *host {
 
 // process is the program between its start and its death.
 type process struct {
-	w      *world
-	host   *host
-	name   string
-	dead   bool
-	engine *engine.Engine
-	spec   []*task.Spec
-	box    lane
-	wake   wakeup
-	member member
-	offset *link
-	fetch  fetchers
-	sender sender
-	stores map[lifeKey]*openStores
-	writes map[task.ID]*lane
-	tasks  map[lifeKey]*taskRun
+	w          *world
+	host       *host
+	name       string
+	dead       bool
+	engine     *engine.Engine
+	spec       []*task.Spec
+	box        lane
+	wake       wakeup
+	member     member
+	offset     *link
+	fetch      fetchers
+	generation int32 // of the last assignment that was applied
+	sender     sender
+	stores     map[lifeKey]*openStores
+	writes     map[task.ID]*lane
+	tasks      map[lifeKey]*taskRun
 }
 
 // lifeKey names one life of a task.

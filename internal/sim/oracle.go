@@ -220,6 +220,12 @@ func (o *oracle) ended(p *process) {
 }
 
 func (o *oracle) noticed(p *process, n engine.Notice) {
+	if n.Kind == engine.NoticeAssigned {
+		if n.Generation <= p.generation {
+			o.w.violated("%s applies generation %d after %d", p.name, n.Generation, p.generation)
+		}
+		p.generation = n.Generation
+	}
 	if n.Kind == engine.NoticeForeignWriter {
 		o.strange[n.Part.Partition] = max(o.strange[n.Part.Partition], n.End)
 	}
