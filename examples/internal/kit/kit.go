@@ -56,7 +56,9 @@ func (f *Flags) Logger() *zap.Logger {
 	if !f.Verbose {
 		return zap.NewNop()
 	}
-	log, err := zap.NewDevelopment()
+	c := zap.NewDevelopmentConfig()
+	c.DisableStacktrace = true
+	log, err := c.Build()
 	if err != nil {
 		return zap.NewNop()
 	}
