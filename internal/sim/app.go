@@ -31,21 +31,22 @@ func (p *process) topology() []*task.Spec {
 }
 
 func (p *process) splitter(env *task.Env) *task.Graph {
+	last := int64(-1)
 	return &task.Graph{Inputs: []func(*task.Record){func(r *task.Record) {
-		p.w.oracle.processed(p, env.ID())
+		p.w.oracle.processed(p, env, &last)
 		b := append(env.Tail(), r.Key...)
 		env.Send(0, -1, append(b, r.Value...), len(r.Key), len(r.Value), r.Timestamp, nil)
 	}}}
 }
 
 func (p *process) counter(env *task.Env) *task.Graph {
-	store := env.Store(0)
+	store, last := env.Store(0), int64(-1)
 	emit := func(key []byte, row statestore.Row) {
 		b := append(env.Tail(), key...)
 		env.Send(0, -1, append(b, row.Value...), len(key), len(row.Value), row.Timestamp, nil)
 	}
 	g := &task.Graph{Inputs: []func(*task.Record){func(r *task.Record) {
-		p.w.oracle.processed(p, env.ID())
+		p.w.oracle.processed(p, env, &last)
 		row, _, err := store.Get(r.Key)
 		if err == nil {
 			row = statestore.Row{Value: counted(row.Value, recordID(r.Value), p.w.cfg.Records), Timestamp: max(row.Timestamp, r.Timestamp)}

@@ -14,6 +14,7 @@ import (
 func (w *world) planFaults() {
 	kinds := []func(){
 		w.crashProcess, w.crashProcess, w.closeProcess, w.pauseBriefly, w.pauseLong, w.crashBroker, w.moveLeader, w.moveCoordinator, w.compact, w.cutLinks, w.holdRequest,
+		w.mark, w.holdOffset,
 	}
 	for range w.mood.faults {
 		kind := kinds[w.rng.IntN(len(kinds))]
@@ -85,9 +86,14 @@ func (w *world) crashBroker() {
 	if len(w.oracle.down) > 0 {
 		return // one at a time
 	}
-	w.fault("crash of broker %d", node)
 	w.oracle.down[node] = true
-	w.broker.Crash(w.now, node)
+	if w.rng.IntN(2) == 0 {
+		w.fault("clean stop of broker %d", node)
+		w.broker.Shutdown(w.now, node)
+	} else {
+		w.fault("crash of broker %d", node)
+		w.broker.Crash(w.now, node)
+	}
 	w.collect()
 	w.after(w.upTo(4*time.Second), nil, func() { w.restartBroker(node) })
 }
@@ -98,9 +104,13 @@ func (w *world) restartBroker(node int32) {
 	w.collect()
 }
 
-func (w *world) moveLeader() {
+func (w *world) somePartition() task.TopicPartition {
 	topics := topics()
-	tp := task.TopicPartition{Topic: topics[w.rng.IntN(len(topics))], Partition: int32(w.rng.IntN(int(w.cfg.Parts)))}
+	return task.TopicPartition{Topic: topics[w.rng.IntN(len(topics))], Partition: int32(w.rng.IntN(int(w.cfg.Parts)))}
+}
+
+func (w *world) moveLeader() {
+	tp := w.somePartition()
 	to := w.someNode()
 	w.fault("leader of %v moves to %d", tp, to)
 	w.broker.MoveLeader(w.now, tp, to)
@@ -121,6 +131,23 @@ func (w *world) compact() {
 		w.broker.Compact(w.now, task.TopicPartition{Topic: topicCounts, Partition: p}, false)
 	}
 	w.collect()
+}
+
+// mark writes a transaction marker: an offset without a record.
+func (w *world) mark() {
+	tp := w.somePartition()
+	w.fault("transaction marker in %v", tp)
+	w.broker.OpenTransaction(w.now, tp)
+	w.broker.EndTransaction(w.now, tp)
+	w.collect()
+}
+
+// holdOffset leaves a committed offset unstable for a while, as somebody's transaction does.
+func (w *world) holdOffset() {
+	tp := task.TopicPartition{Topic: topicIn, Partition: int32(w.rng.IntN(int(w.cfg.Parts)))}
+	w.fault("offset of %v is unstable", tp)
+	w.broker.HoldOffset(w.now, groupName, tp, true)
+	w.after(w.upTo(4*time.Second), nil, func() { w.broker.HoldOffset(w.now, groupName, tp, false) })
 }
 
 func (w *world) cutLinks() {

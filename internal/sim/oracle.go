@@ -34,7 +34,7 @@ type oracle struct {
 	lost       int // records that a restore would not find any more
 }
 
-// written is a record of a topic.
+// written is a record of a topic; without a value it is a transaction marker.
 type written struct {
 	key   string
 	value []byte
@@ -83,6 +83,9 @@ func (o *oracle) appended(l *link, b modelbroker.ProduceBatch, base int64) {
 	p, log := l.p, o.logs[b.TopicPartition]
 	if base < int64(len(log)) {
 		return
+	}
+	for int64(len(log)) < base {
+		log = append(log, written{}) // transaction markers
 	}
 	if l.late {
 		o.stranger(p, b, base)
@@ -164,12 +167,17 @@ func (o *oracle) committed(c modelbroker.Commit) {
 	}
 	log := o.logs[tp]
 	for at := max(c.Before, 0); at < min(c.Offset, int64(len(log))); at++ {
+		if log[at].value == nil {
+			continue // a marker
+		}
 		if n := recordID(log[at].value); !done[n] {
 			o.w.violated("%v is committed up to %d, but record %d at %d left no trace", tp, c.Offset, n, at)
 		}
 	}
 	if c.Offset > int64(len(log)) {
-		o.w.violated("%v is committed up to %d, its end is %d", tp, c.Offset, len(log))
+		if _, end := o.w.broker.Log(tp); c.Offset > end {
+			o.w.violated("%v is committed up to %d, its end is %d", tp, c.Offset, end)
+		}
 	}
 }
 
@@ -200,7 +208,9 @@ func (o *oracle) stopped(p *process, id task.ID) {
 }
 
 // processed holds a unit against S1: nobody else runs the task, unless one of the two has slept.
-func (o *oracle) processed(p *process, id task.ID) {
+func (o *oracle) processed(p *process, env *task.Env, last *int64) {
+	id := env.ID()
+	o.follows(p, env, last)
 	mine := false
 	for _, q := range o.runs[id] {
 		mine = mine || q == p
@@ -211,6 +221,22 @@ func (o *oracle) processed(p *process, id task.ID) {
 	if !mine {
 		o.w.violated("%s processes a record of task %v, which it does not run", p.name, id)
 	}
+}
+
+// follows holds the order of the records of a partition: each once in a life of its task, none left out but markers.
+func (o *oracle) follows(p *process, env *task.Env, last *int64) {
+	topic, partition, offset := env.Source()
+	log := o.logs[task.TopicPartition{Topic: topic, Partition: partition}]
+	for at := *last + 1; *last >= 0 && at < offset; at++ {
+		if log[at].value != nil {
+			o.w.violated("%s: task %v takes offset %d after %d", p.name, env.ID(), offset, *last)
+			return
+		}
+	}
+	if offset <= *last {
+		o.w.violated("%s: task %v takes offset %d after %d", p.name, env.ID(), offset, *last)
+	}
+	*last = offset
 }
 
 func (o *oracle) ended(p *process) {
@@ -267,7 +293,9 @@ func (o *oracle) fold(partition int32, position int64) map[string][]byte {
 	log := o.logs[task.TopicPartition{Topic: topicCounts, Partition: partition}]
 	m := map[string][]byte{}
 	for _, r := range log[:min(position, int64(len(log)))] {
-		m[r.key] = r.value
+		if r.value != nil {
+			m[r.key] = r.value
+		}
 	}
 	return m
 }
