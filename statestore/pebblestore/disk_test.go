@@ -184,6 +184,13 @@ func TestBrokenManifest(t *testing.T) {
 	require.NoError(t, err)
 	ts, err := d.Open(oneTask, []statestore.Spec{{Name: "rows", Ordered: true}})
 	require.NoError(t, err)
+	stale := func(d *DB, topic byte) (statestore.TaskStores, error) {
+		return d.Open(taskN(9), []statestore.Spec{{Name: "rows", Ordered: true, Changelog: [16]byte{topic}}})
+	}
+	other, err := stale(d, 1)
+	require.NoError(t, err)
+	require.NoError(t, other.Apply(bigBatch(1)))
+	require.NoError(t, other.Close())
 	for i := range 7 { // so that there is something to compact all the time
 		require.NoError(t, ts.Apply(bigBatch(1)))
 		require.NoError(t, ts.Apply(bigBatch(int64(i))))
@@ -198,7 +205,8 @@ func TestBrokenManifest(t *testing.T) {
 	require.NoError(t, ts.Apply(bigBatch(2)))
 	fs.syncErr.Store(&fail)
 	var brokenErr *BrokenError
-	require.ErrorAs(t, d.Flush(), &brokenErr, "who waits is told")
+	_, err = stale(d, 2)
+	require.ErrorAs(t, err, &brokenErr, "who waits is told: the wipe of a stale store is flushed before it is open")
 	require.ErrorAs(t, <-broken, &brokenErr)
 	require.ErrorIs(t, brokenErr, syscall.EIO)
 	for name, err := range map[string]error{
@@ -231,6 +239,10 @@ func TestBrokenManifest(t *testing.T) {
 	ts, err = d.Open(oneTask, []statestore.Spec{{Name: "rows", Ordered: true}})
 	require.NoError(t, err)
 	require.Contains(t, []int64{2, 6}, ts.Position(0), "the last edit may be in the manifest, though its sync failed")
+	other, err = stale(d, 2)
+	require.NoError(t, err)
+	require.Equal(t, statestore.NoPosition, other.Position(0), "wiped then or now")
+	require.NoError(t, other.Close())
 	require.NoError(t, ts.Close())
 	require.NoError(t, d.Close())
 }

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -76,17 +77,20 @@ func (c *changelogs) close(t *testing.T) {
 func testChangelogIdentity(t *testing.T, open func(*testing.T) statestore.Backend) {
 	for _, c := range []struct {
 		name   string
-		topics [][16]byte // given to one opening after the other; the store is written after the first
+		topics [][16]byte // given to one opening after the other
+		writes int        // the store is written in that many of them
 		stale  bool       // at the last
 	}{
-		{"same", [][16]byte{oneTopic, oneTopic}, false},
-		{"other", [][16]byte{oneTopic, otherTopic}, true},
-		{"never known", [][16]byte{unknownTopic, unknownTopic}, false},
-		{"known later", [][16]byte{unknownTopic, oneTopic}, false},
-		{"not known any more", [][16]byte{oneTopic, unknownTopic}, false},
-		{"same after a time unknown", [][16]byte{oneTopic, unknownTopic, oneTopic}, false},
-		{"other after a time unknown", [][16]byte{oneTopic, unknownTopic, otherTopic}, true},
-		{"never written under its first", [][16]byte{unknownTopic, oneTopic, otherTopic}, false},
+		{"same", [][16]byte{oneTopic, oneTopic}, 1, false},
+		{"other", [][16]byte{oneTopic, otherTopic}, 1, true},
+		{"never known", [][16]byte{unknownTopic, unknownTopic}, 1, false},
+		{"known later", [][16]byte{unknownTopic, oneTopic}, 1, false},
+		{"not known any more", [][16]byte{oneTopic, unknownTopic}, 1, false},
+		{"same after a time unknown", [][16]byte{oneTopic, unknownTopic, oneTopic}, 2, false},
+		{"other after a time unknown", [][16]byte{oneTopic, unknownTopic, otherTopic}, 1, true},
+		{"other after writes while unknown", [][16]byte{oneTopic, unknownTopic, otherTopic}, 2, true},
+		{"other after writes under the first known", [][16]byte{unknownTopic, oneTopic, otherTopic}, 2, true},
+		{"never written while known", [][16]byte{unknownTopic, oneTopic, otherTopic}, 1, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := &changelogs{b: open(t)}
@@ -94,10 +98,13 @@ func testChangelogIdentity(t *testing.T, open func(*testing.T) statestore.Backen
 			require.False(t, f.ts.Stale(0), "a new store")
 			f.write(t)
 			last := len(c.topics) - 1
-			for _, topic := range c.topics[1:last] {
+			for i, topic := range c.topics[1:last] {
 				f.again(t, topic)
 				require.False(t, f.ts.Stale(0))
 				f.is(t, true)
+				if i+1 < c.writes {
+					f.write(t)
+				}
 			}
 			f.again(t, c.topics[last])
 			require.Equal(t, c.stale, f.ts.Stale(0))
@@ -113,8 +120,10 @@ func testChangelogIdentity(t *testing.T, open func(*testing.T) statestore.Backen
 // What is written last says which topic the store belongs to, whatever path it takes.
 func testChangelogOfTheLastWrite(t *testing.T, open func(*testing.T) statestore.Backend) {
 	for name, rewrite := range map[string]func(c *changelogs) error{
-		"apply":  func(c *changelogs) error { return c.ts.Apply(one(0, 7, put("k", "v", 1))) },
-		"ingest": func(c *changelogs) error { return c.ts.Ingest(one(0, 7, put("k", "v", 1))) },
+		"apply": func(c *changelogs) error { return c.ts.Apply(one(0, 7, put("k", "v", 1))) },
+		"ingest": func(c *changelogs) error {
+			return c.ts.Ingest(one(0, 7, put("k", strings.Repeat("v", 1<<20), 1))) // large enough for tables
+		},
 		"wipe": func(c *changelogs) error {
 			if err := c.ts.Wipe(0); err != nil {
 				return err
@@ -157,13 +166,16 @@ func testChangelogForgotten(t *testing.T, open func(*testing.T) statestore.Backe
 		f := &changelogs{b: open(t)}
 		f.open(t, oneTopic)
 		f.write(t)
-		f.again(t, unknownTopic) // what is written now goes under the stored id, until the store is wiped
+		f.again(t, unknownTopic)
 		require.NoError(t, f.ts.Wipe(0))
 		f.again(t, otherTopic)
 		require.False(t, f.ts.Stale(0))
 		f.is(t, false)
-		f.again(t, unknownTopic)
+		f.again(t, oneTopic)
 		f.write(t)
+		f.again(t, unknownTopic)
+		require.NoError(t, f.ts.Wipe(0))
+		f.write(t) // restored from what is not known to be the same
 		f.again(t, otherTopic)
 		require.False(t, f.ts.Stale(0))
 		f.is(t, true)
