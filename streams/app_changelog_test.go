@@ -2,11 +2,17 @@ package streams_test
 
 import (
 	"encoding/binary"
+	"net"
+	"slices"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
@@ -113,4 +119,70 @@ func TestAppChangelogMadeAnewIsNoticedByItsID(t *testing.T) {
 		require.Equal(t, map[string]int64{"a": 1, "b": want["b"] + 1, "x": want["x"], "y": 1}, got)
 		require.Equal(t, b.counts(changelog), got)
 	})
+}
+
+// A broker may not have heard of a changelog that was made through another one. Its id is waited for: a store without it would belong to any
+// topic.
+func TestAppWaitsForTheIDsOfTheTopicsThatItMakes(t *testing.T) {
+	b := embeddedBed(t)
+	in, to := b.topic("in", 1), b.topic("out", 1)
+	changelog := b.name("ids-word-counts-changelog")
+	cluster := b.embedded.Cluster()
+	var hidden, joins atomic.Int64
+	cluster.ControlKey(int16(kmsg.Metadata), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		asked := req.(*kmsg.MetadataRequest)
+		made := slices.ContainsFunc(asked.Topics, func(t kmsg.MetadataRequestTopic) bool { return t.Topic != nil && *t.Topic == changelog })
+		if !made || hidden.Load() == 5 {
+			return nil, nil, false
+		}
+		if cluster.TopicInfo(changelog) == nil {
+			return nil, nil, false
+		}
+		hidden.Add(1)
+		return b.unknownTopics(asked), nil, true
+	})
+	cluster.ControlKey(int16(kmsg.JoinGroup), func(kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		if hidden.Load() < 5 {
+			joins.Add(1)
+		}
+		return nil, nil, false
+	})
+	c := b.config("ids")
+	r := b.run(countWords(in, to), c)
+	b.values(in, 0, "a")
+	r.until("the count", func() bool { return b.counts(to)["a"] == 1 })
+	require.NoError(t, r.end())
+	require.EqualValues(t, 5, hidden.Load())
+	require.Zero(t, joins.Load(), "nothing begins without the ids")
+
+	dir, err := pebblestore.OpenDir(c.StateDir, c.ApplicationID, pebblestore.Options{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, dir.Close()) }()
+	tasks, err := dir.DB.Tasks()
+	require.NoError(t, err)
+	require.Len(t, tasks, 1)
+	ts, err := dir.DB.Open(tasks[0].ID, []statestore.Spec{{Name: "word-counts", Changelog: [16]byte{1}}})
+	require.NoError(t, err)
+	require.True(t, ts.Stale(0), "the id was stored")
+	require.NoError(t, ts.Close())
+}
+
+// unknownTopics answers that no topic is known.
+func (b *bed) unknownTopics(req *kmsg.MetadataRequest) *kmsg.MetadataResponse {
+	res := req.ResponseKind().(*kmsg.MetadataResponse)
+	host, port, err := net.SplitHostPort(b.addrs[0])
+	require.NoError(b.t, err)
+	n, err := strconv.Atoi(port)
+	require.NoError(b.t, err)
+	broker := kmsg.NewMetadataResponseBroker()
+	broker.Host, broker.Port = host, int32(n)
+	res.Brokers = append(res.Brokers, broker)
+	for _, t := range req.Topics {
+		topic := kmsg.NewMetadataResponseTopic()
+		topic.Topic, topic.ErrorCode = t.Topic, kerr.UnknownTopicOrPartition.Code
+		res.Topics = append(res.Topics, topic)
+	}
+	return res
 }
