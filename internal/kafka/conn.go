@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"sync"
 	"time"
@@ -48,6 +50,9 @@ func (s *settings) dial(ctx context.Context, addr string, readTimeout time.Durat
 		err = context.Cause(ctx)
 	}
 	if err != nil {
+		if conf.Net.SASL.Enable && errors.Is(err, io.EOF) {
+			err = fmt.Errorf("the broker hung up during SASL authentication, check the mechanism, the user, the password, and TLS: %w", err)
+		}
 		if ctx.Err() != nil {
 			err = errors.Join(context.Cause(ctx), err)
 		}
