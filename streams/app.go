@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,7 +50,14 @@ type App struct {
 // [*TopologyError] or a [*ConfigError]. Nothing is connected or written yet.
 func New(b *Builder, c Config) (*App, error) {
 	c = c.withDefaults()
-	topology, err := b.Build(c.ApplicationID)
+	if b == nil {
+		b = NewBuilder() // which is reported to be empty
+	}
+	id := c.ApplicationID
+	if checkName("", id) != nil {
+		id = "application" // the name is a fault of the configuration; it is not to hide or repeat others
+	}
+	topology, err := b.Build(id)
 	if err := errors.Join(err, c.validate(topology != nil && topology.stateful())); err != nil {
 		return nil, err
 	}
@@ -64,6 +72,12 @@ func (a *App) Topology() *Topology { return a.topology }
 
 // State returns the life of the application.
 func (a *App) State() State { return State(a.state.Load()) }
+
+// String names the application and its state. It leaves secrets out, as GoString does.
+func (a *App) String() string { return fmt.Sprintf("application %q, %v", a.cfg.ApplicationID, a.State()) }
+
+// GoString leaves secrets out.
+func (a *App) GoString() string { return "streams.App{" + a.String() + "}" }
 
 // Ready reports whether every task that is assigned to this process runs: it is a member of the group and restores nothing.
 func (a *App) Ready() bool { return a.State() == StateRunning }
