@@ -59,6 +59,10 @@ func (m *Machine) onHeartbeat(ev HeartbeatDone) {
 		m.beatFailed()
 		return
 	}
+	if ev.Code == kcode.CoordinatorNotAvailable || ev.Code == kcode.NotCoordinator {
+		m.beatFailed() // as well as it may be otherwise
+		return
+	}
 	m.beat.failed = 0
 	current := m.beat.generation == m.beatGeneration()
 	switch ev.Code {
@@ -77,8 +81,6 @@ func (m *Machine) onHeartbeat(ev HeartbeatDone) {
 		m.generationGone(current)
 	case kcode.UnknownMemberID, kcode.FencedInstanceID:
 		m.expelled(ev.Code)
-	case kcode.CoordinatorNotAvailable, kcode.NotCoordinator:
-		m.beatFailed()
 	}
 }
 

@@ -415,19 +415,27 @@ func TestBackFromDiscovering(t *testing.T) {
 	require.Empty(t, r.step(HeartbeatDone{Req: hb.Req, Sent: r.now}).in(Joined).acts[:len(r.acts)-1])
 }
 
-// While a dead broker is still named as the coordinator, it is asked again after pauses only.
+// While a dead broker, or one that says that it is not the coordinator, is still named as the coordinator, it is asked again after pauses only.
 func TestDeadCoordinatorIsNamedAgain(t *testing.T) {
-	r := newRig(t).joined().beats(0, errCut).found("a:1").in(Joined)
-	for range 3 {
-		r.step(HeartbeatDone{Req: r.m.beat.req, Err: errCut}).in(Discovering)
-		require.False(t, has[FindCoordinator](r))
-		r.after(40 * time.Millisecond)
-		require.False(t, has[FindCoordinator](r))
-		r.after(time.Second).found("a:1").in(Joined)
+	for _, fault := range []HeartbeatDone{{Err: errCut}, {Code: kcode.NotCoordinator}, {Code: kcode.CoordinatorNotAvailable}} {
+		r := newRig(t).joined().beats(fault.Code, fault.Err).found("a:1").in(Joined)
+		failed := func() {
+			fault.Req = r.m.beat.req
+			r.step(fault)
+		}
+		for range 3 {
+			failed()
+			r.in(Discovering)
+			require.False(t, has[FindCoordinator](r))
+			r.after(40 * time.Millisecond)
+			require.False(t, has[FindCoordinator](r))
+			r.after(time.Second).found("a:1").in(Joined)
+		}
+		r.step(HeartbeatDone{Req: r.m.beat.req, Sent: r.now}).in(Joined)
+		r.after(time.Second)
+		failed()
+		require.True(t, has[FindCoordinator](r), "it was well again: the next fault is asked about at once")
 	}
-	r.step(HeartbeatDone{Req: r.m.beat.req, Sent: r.now}).in(Joined)
-	r.after(time.Second).step(HeartbeatDone{Req: r.m.beat.req, Err: errCut})
-	require.True(t, has[FindCoordinator](r), "it was well again: the next fault is asked about at once")
 }
 
 func TestFollowUps(t *testing.T) {
