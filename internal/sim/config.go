@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Config describes a run. Zero fields are drawn from the seed or replaced by the defaults named here.
+// Config describes a run. Zero fields are replaced by the defaults named here; what they do not say is drawn from the seed.
 type Config struct {
 	Seed      uint64
 	Instances int   // processes; default 3

@@ -241,6 +241,8 @@ func taskEvent(ev task.Event) string {
 		return "  task: lost"
 	case task.Close:
 		return "  task: close"
+	case task.Rewrite:
+		return "  task: rewrite"
 	}
 	return "  task"
 }
@@ -249,7 +251,7 @@ func (w *world) traceTask(r *taskRun, ev task.Event) {
 	switch ev := ev.(type) {
 	case task.Fetched:
 		w.note(r.p, "task > fetched", r.key.task, int64(len(ev.Batch.Records)), ev.Batch.Next)
-	case task.Committed, task.Release, task.Resume, task.Lost, task.Close:
+	case task.Committed, task.Release, task.Resume, task.Lost, task.Close, task.Rewrite:
 		w.note(r.p, "task >"+taskEvent(ev)[7:], r.key.task, int64(r.key.epoch), 0)
 	}
 }
