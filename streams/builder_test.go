@@ -70,6 +70,12 @@ func TestFaults(t *testing.T) {
 			[]string{`step "to-out": WithSerdes names a serde.int64Serde for its keys, which are of type string`}},
 		{"a nil serde", func(b *streams.Builder) { b.Register[basket](nil); in(b).To("out") },
 			[]string{"the serde registered for streams_test.basket is nil"}},
+		{"nil stores", func(b *streams.Builder) {
+			supplier := func(*streams.Init) textProcessor { return nil }
+			in(b).Process("p", supplier, streams.WithStores(nil, streams.NewStore[string, string]("s", nil, serde.String)))
+			in(b).Process("q", supplier, streams.WithStores((*streams.Store[string, string])(nil)))
+			b.AddStore(nil)
+		}, []string{"a store is nil: make it with NewStore", `store "s" has a nil serde`, "a store is nil", "a store is nil"}},
 		{"two stores of one name", func(b *streams.Builder) {
 			in(b).ToTable("s")
 			in(b).Process("p", func(*streams.Init) textProcessor { return nil }, streams.WithStores(store, store))

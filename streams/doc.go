@@ -41,4 +41,15 @@
 // Each task has nodes of its own, called by one goroutine; functions given to the Builder are shared by all tasks and must be safe for
 // concurrent use, while a [Processor] made by its supplier belongs to one task. Decoded values belong to the program for ever. Values of
 // type []byte and headers are borrowed until the function that gets them returns.
+//
+// # Running
+//
+// [New] checks everything and connects to nothing; [App.Run] runs until its context ends. Processes with the same [Config].ApplicationID share
+// the tasks; the topics that are read and written must exist, those that belong to the application are made. Delivery is at least once: after
+// a crash the records since the last commit are processed again. A record that fails ends Run with a [*RecordError], with everything before it
+// committed. [Config].Log and [Config].Listener say what goes on.
+//
+// # Testing
+//
+// Package streamstest runs a topology without a broker, or an application on an embedded one.
 package streams

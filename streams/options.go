@@ -138,7 +138,7 @@ type StoresOption struct{ stores []AnyStore }
 
 func (s StoresOption) applyProcess(o *options) {
 	for _, store := range s.stores {
-		o.stores = append(o.stores, store.def())
+		o.stores = append(o.stores, defOf(store))
 	}
 }
 

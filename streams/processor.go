@@ -2,6 +2,7 @@ package streams
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/understudy-streams/understudy/task"
 )
@@ -60,10 +61,10 @@ func (s Stream[K, V]) Process[KO, VO any](name string, supplier func(*Init) Proc
 	next := s.then("process", o, supplier, func(in *instance, next *step) sink[K, V] {
 		return newProcessorNode(in, next, supplier)
 	})
-	next.stores = o.stores
 	for _, d := range o.stores {
 		s.b.addStore(d)
 	}
+	next.stores = slices.DeleteFunc(o.stores, func(d *storeDef) bool { return d == nil })
 	out := derived[KO, VO](s.b, next, o, nil, nil)
 	out.rekeyed = true
 	return out

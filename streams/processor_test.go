@@ -90,7 +90,6 @@ func TestProcessorsAreClosed(t *testing.T) {
 
 func TestATaskWhoseProcessorCannotBeMadeDoesNotStart(t *testing.T) {
 	store := streams.NewStore("s", serde.String, serde.String)
-	nameless := streams.NewStore[string, string]("s", nil, serde.String)
 	for _, c := range []struct {
 		name     string
 		supplier func(*streams.Init) textProcessor
@@ -111,8 +110,6 @@ func TestATaskWhoseProcessorCannotBeMadeDoesNotStart(t *testing.T) {
 		{"start forwards", func(*streams.Init) textProcessor {
 			return &starting{start: func(c *textContext) error { c.Forward(textRecord{}); return nil }}
 		}, nil, `step "p": it wrote to a store or forwarded a record`},
-		{"store without serde", func(init *streams.Init) textProcessor { nameless.Open(init); return &starting{} },
-			[]streams.ProcessOption{streams.WithStores(nameless)}, `store "s" of string and string has a nil serde`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			require.ErrorContains(t, startErr(t, processing(c.supplier, c.opts...)), c.want)

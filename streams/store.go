@@ -2,7 +2,6 @@ package streams
 
 import (
 	"fmt"
-	"reflect"
 
 	"github.com/understudy-streams/understudy/streams/serde"
 )
@@ -19,12 +18,25 @@ type Store[K, V any] struct {
 // AnyStore is a *[Store] of any types.
 type AnyStore interface{ def() *storeDef }
 
-func (s *Store[K, V]) def() *storeDef { return s.d }
+func (s *Store[K, V]) def() *storeDef {
+	if s == nil {
+		return nil
+	}
+	return s.d
+}
+
+// defOf is the store behind any of them, nil if there is none.
+func defOf(s AnyStore) *storeDef {
+	if s == nil {
+		return nil
+	}
+	return s.def()
+}
 
 // StoreOption is an option of [NewStore]: [Ordered], [WithoutChangelog].
 type StoreOption interface{ applyStore(o *options) }
 
-// Ordered makes a store whose rows can be read by range, in the byte order of their keys.
+// Ordered makes a store whose rows can be iterated over, all of them or by range or prefix, in the byte order of their keys.
 func Ordered() OrderedOption { return OrderedOption{} }
 
 // OrderedOption is what [Ordered] returns.
@@ -33,28 +45,35 @@ type OrderedOption struct{}
 func (OrderedOption) applyStore(o *options) { o.ordered = true }
 
 // NewStore declares a store. The name is its identity on disk and in its changelog, <application id>-<name>-changelog, and must survive a
-// change of the code.
+// change of the code. Without [Ordered] the store is read by key only.
 func NewStore[K, V any](name string, keys serde.Serde[K], values serde.Serde[V], opts ...StoreOption) *Store[K, V] {
 	var o options
 	for _, opt := range opts {
 		opt.applyStore(&o)
 	}
 	return &Store[K, V]{
-		d:    &storeDef{name: name, ordered: o.ordered, noChangelog: o.noChangelog},
+		d:    &storeDef{name: name, ordered: o.ordered, noChangelog: o.noChangelog, noSerde: isNil(keys) || isNil(values)},
 		keys: func() serde.Serde[K] { return keys }, values: func() serde.Serde[V] { return values },
 	}
 }
 
 // AddStore adds a store to the topology. [WithStores] does it too; a store that no processor uses is not made.
-func (b *Builder) AddStore(store AnyStore) { b.addStore(store.def()) }
+func (b *Builder) AddStore(store AnyStore) { b.addStore(defOf(store)) }
 
 func (b *Builder) addStore(d *storeDef) {
+	if d == nil {
+		b.faultf("a store is nil: make it with NewStore")
+		return
+	}
 	for _, other := range b.stores {
 		if other == d {
 			return
 		}
 	}
 	b.name("name of a store", d.name)
+	if d.noSerde {
+		b.faultf("store %q has a nil serde: give NewStore one for its keys and one for its values", d.name)
+	}
 	b.stores = append(b.stores, d)
 }
 
@@ -62,15 +81,11 @@ func (b *Builder) addStore(d *storeDef) {
 // processor cannot be opened: the task fails to start, saying so.
 func (s *Store[K, V]) Open(init *Init) *StoreHandle[K, V] {
 	h := &StoreHandle[K, V]{in: init.in, step: init.step, name: s.d.name, readOnly: s.readOnly}
-	keys, values := s.keys.serde(), s.values.serde()
-	switch {
-	case !init.attached(s.d):
+	if !init.attached(s.d) {
 		init.in.fail(init.step, fmt.Errorf("store %q is not attached to it: name it in WithStores", s.d.name))
 		return h
-	case isNil(keys) || isNil(values):
-		init.in.fail(init.step, fmt.Errorf("store %q of %v and %v has a nil serde", s.d.name, reflect.TypeFor[K](), reflect.TypeFor[V]()))
-		return h
 	}
+	keys, values := s.keys.serde(), s.values.serde()
 	changelog := init.in.sub.changelog(s.d)
 	h.rows = init.in.env.Store(init.in.sub.storeIndex(s.d))
 	h.ordered = s.d.ordered

@@ -5,6 +5,7 @@ type storeDef struct {
 	name        string
 	ordered     bool
 	noChangelog bool
+	noSerde     bool // of keys or values: a fault
 }
 
 func (d *storeDef) changelog(app string) string {

@@ -126,12 +126,12 @@ func (e *RangeError) Error() string {
 	return fmt.Sprintf("the bounds of a range over store %q are inverted in byte order: use a serde for its keys whose bytes sort as the keys do", e.Store)
 }
 
-// All iterates over all rows, as [StoreHandle.Range] does.
+// All iterates over all rows, as [StoreHandle.Range] does. The store must be [Ordered].
 func (h *StoreHandle[K, V]) All() iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) { h.scan(nil, nil, yield) }
 }
 
-// Prefix iterates over the rows whose encoded key begins with prefix, as [StoreHandle.Range] does.
+// Prefix iterates over the rows whose encoded key begins with prefix, as [StoreHandle.Range] does. The store must be [Ordered].
 func (h *StoreHandle[K, V]) Prefix(prefix []byte) iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
 		lo := bytes.Clone(prefix)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"time"
 
@@ -98,7 +99,7 @@ func (c Config) Validate() error {
 		fault("Brokers is empty: give at least one host:port")
 	}
 	for _, a := range c.Brokers {
-		if host, port, err := net.SplitHostPort(a); err != nil || host == "" || port == "" {
+		if !hostPort(a) {
 			fault("Brokers has %q: write it as host:port, such as localhost:9092", a)
 		}
 	}
@@ -110,6 +111,16 @@ func (c Config) Validate() error {
 	}
 	c.SASL.validate(fault)
 	return errors.Join(errs...)
+}
+
+// hostPort reports whether an address has a host and a port that is a number.
+func hostPort(address string) bool {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil || host == "" {
+		return false
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	return err == nil && n > 0
 }
 
 func (s SASL) validate(fault func(string, ...any)) {

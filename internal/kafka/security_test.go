@@ -207,6 +207,7 @@ func TestConfigurationFaultsNameFieldAndRemedy(t *testing.T) {
 	}{
 		{name: "nothing", cfg: Config{}, want: []string{"Brokers is empty", "host:port"}},
 		{name: "no port", cfg: Config{Brokers: []string{"localhost", "a:1"}}, want: []string{`Brokers has "localhost"`, "host:port"}},
+		{name: "a port that is none", cfg: Config{Brokers: []string{"a:b", "c:0", "d:70000", ":1", "[::1]:9092"}}, want: []string{`has "a:b"`, `has "c:0"`, `has "d:70000"`, `has ":1"`}},
 		{name: "times", cfg: Config{Brokers: good, DialTimeout: -1, RequestTimeout: -1}, want: []string{"DialTimeout is -1ns", "RequestTimeout is -1ns"}},
 		{name: "no mechanism", cfg: Config{Brokers: good, SASL: SASL{User: "u"}}, want: []string{"no Mechanism", "SCRAM-SHA-512"}},
 		{name: "no user", cfg: Config{Brokers: good, SASL: SASL{Mechanism: Plain}}, want: []string{"SASL.User is empty", "SASL.Password is empty"}},

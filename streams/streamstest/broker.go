@@ -9,7 +9,7 @@ import (
 )
 
 // EmbeddedBroker is a broker within the test's process, for tests of a whole application: [streams.App] runs against its addresses. It
-// speaks Kafka's protocol on loopback sockets but is no Kafka: it has one copy of each partition and knows no size limits.
+// speaks Kafka's protocol on loopback sockets but is no Kafka: it has one copy of each partition, and its log is in memory.
 type EmbeddedBroker struct {
 	t      TB
 	broker *broker.Broker
