@@ -81,15 +81,30 @@ func TestAppLargeRecords(t *testing.T) {
 			require.ErrorContains(t, re, to)
 			require.EqualValues(t, 1, b.committedAt("large3", in, 0))
 		})
-		t.Run("stop the application where the topic's limit is lower", func(t *testing.T) {
+		t.Run("fail their unit where the topic's limit is lower", func(t *testing.T) {
 			b := b.in(t)
-			in, to := b.topicWith("in4", 1, roomy), b.topic("out4", 1)
+			in, to := b.topicWith("in5", 1, roomy), b.topic("out5", 1)
+			c := b.config("large5")
+			c.MaxRecordBytes = large + 1<<10
+			b.put(in, 0, out("k", "small", 0), task.OutRecord{Key: []byte("k"), Value: value, Timestamp: 1})
+			var re *streams.RecordError
+			require.ErrorAs(t, b.run(copyTopic(in, to), c).fails(), &re)
+			require.Equal(t, streams.KindProduce, re.Kind)
+			require.ErrorContains(t, re, to)
+			require.EqualValues(t, 1, b.committedAt("large5", in, 0))
+		})
+		t.Run("stop the application where the topic's limit was lowered meanwhile", func(t *testing.T) {
+			b := b.in(t)
+			in, to := b.topicWith("in4", 1, roomy), b.topicWith("out4", 1, roomy)
 			c := b.config("large4")
 			c.MaxRecordBytes = large + 1<<10
+			r := b.run(copyTopic(in, to), c)
+			r.ready()
+			b.configure(to, "max.message.bytes", "1000000")
 			b.put(in, 0, task.OutRecord{Key: []byte("k"), Value: value, Timestamp: 1})
 			began := time.Now()
 			var pe *streams.ProduceError
-			err := b.run(copyTopic(in, to), c).fails()
+			err := r.fails()
 			require.ErrorAs(t, err, &pe)
 			require.ErrorIs(t, err, kcode.MessageTooLarge)
 			require.Equal(t, task.TopicPartition{Topic: to}, pe.To)
