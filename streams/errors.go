@@ -34,7 +34,7 @@ type RecordError struct {
 	Node      string // the step that failed, empty where none did
 	Kind      Kind
 	Err       error
-	// Stack is where it panicked, for KindPanic.
+	// Stack is where it panicked, for KindPanic. Error says the first place in it that is not the Go runtime's.
 	Stack []byte
 }
 
@@ -51,9 +51,13 @@ func NewRecordError(err error) *RecordError {
 }
 
 func (e *RecordError) Error() string {
-	return "streams: " + (&task.Error{
+	s := "streams: " + (&task.Error{
 		Task: e.Task, Topic: e.Topic, Partition: e.Partition, Offset: e.Offset, Node: e.Node, Kind: e.Kind, Err: e.Err,
 	}).Error()
+	if place := panicPlace(e.Stack); place != "" {
+		s += " (" + place + ")"
+	}
+	return s
 }
 
 func (e *RecordError) Unwrap() error { return e.Err }

@@ -1,3 +1,4 @@
+// Command readme is the code of the README, so that it is compiled and tested; a test here compares the two.
 package main
 
 import (
@@ -6,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"syscall"
 
 	"github.com/understudy-streams/understudy/streams"
 	"github.com/understudy-streams/understudy/streams/serde"
@@ -31,9 +33,10 @@ func run(ctx context.Context, brokers ...string) error {
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, "127.0.0.1:29092"); err != nil {
-		log.Print(err)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, "127.0.0.1:29092")
+	stop()
+	if err != nil {
+		log.Fatal(err)
 	}
 }
