@@ -15,15 +15,15 @@ import (
 type Client struct {
 	brokers  []string
 	timeout  time.Duration // of a request
-	spread   int           // where among the brokers this client begins, so that not all begin with the same
 	settings *settings     // by reference, and no Config here: what prints a Client prints no password
 
 	life context.Context // ends with Close, and with it every call in progress
 	end  context.CancelCauseFunc
 
-	mu    sync.Mutex
-	addrs map[int32]string   // by broker id, from the last metadata
-	ctrl  map[string]*shared // by address
+	mu     sync.Mutex
+	spread int                // where among the brokers this client begins: not all with the same, and not with one that did not answer last
+	addrs  map[int32]string   // by broker id, from the last metadata
+	ctrl   map[string]*shared // by address
 }
 
 // shared is a connection of the control plane. Who holds the token may use it.
@@ -163,8 +163,11 @@ func (c *Client) turned(addrs []string) []string {
 // anyBroker runs f on the first broker that answers.
 func (c *Client) anyBroker(ctx context.Context, request string, f func(*conn) error) error {
 	var errs []error
-	for _, addr := range c.candidates() {
+	for i, addr := range c.candidates() {
 		err := c.call(ctx, addr, request, f)
+		if err == nil {
+			c.prefer(i)
+		}
 		if err == nil || errors.Is(err, ErrClosed) {
 			return err
 		}
@@ -174,6 +177,13 @@ func (c *Client) anyBroker(ctx context.Context, request string, f func(*conn) er
 		}
 	}
 	return fmt.Errorf("%w to %s: check Brokers and that they are reachable: %w", ErrNoBroker, request, errors.Join(errs...))
+}
+
+// prefer makes the candidate that answered the first one: a broker that hangs costs one call its time, not each.
+func (c *Client) prefer(i int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.spread += i
 }
 
 // addrOf is the address of a broker by id; it asks for metadata once if the id is not known.
