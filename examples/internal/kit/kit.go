@@ -81,6 +81,7 @@ func run(ctx context.Context, stderr io.Writer, f func(ctx context.Context) erro
 	case err == nil:
 		return 0
 	case ctx.Err() != nil && onlyCanceled(err):
+		fmt.Fprintln(stderr, "\ninterrupted") // below what a terminal shows of Ctrl-C
 		return 0
 	default:
 		fmt.Fprintln(stderr, err)

@@ -45,10 +45,10 @@ func TestRunTellsFailureFromInterruption(t *testing.T) {
 	}{
 		{name: "done", code: 0},
 		{name: "failed", err: broken, code: 1, said: "broken\n"},
-		{name: "interrupted", err: fmt.Errorf("load: %w", context.Canceled), interrupted: true, code: 0},
+		{name: "interrupted", err: fmt.Errorf("load: %w", context.Canceled), interrupted: true, code: 0, said: "\ninterrupted\n"},
 		{name: "canceled by itself", err: context.Canceled, code: 1, said: "context canceled\n"},
 		{name: "interrupted and failed", err: errors.Join(context.Canceled, broken), interrupted: true, code: 1, said: "context canceled\nbroken\n"},
-		{name: "interrupted twice over", err: errors.Join(context.Canceled, fmt.Errorf("x: %w", context.Canceled)), interrupted: true, code: 0},
+		{name: "interrupted twice over", err: errors.Join(context.Canceled, fmt.Errorf("x: %w", context.Canceled)), interrupted: true, code: 0, said: "\ninterrupted\n"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
