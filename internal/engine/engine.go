@@ -77,6 +77,7 @@ type Engine struct {
 	stuck   int
 
 	prepare   *prepare  // a release that is under way for the next join
+	late      []task.ID // declared to run with the last join because they missed its release
 	assigned  bool      // an assignment has been applied and not been lost
 	left      bool      // leaving the group has begun
 	leased    time.Time // the end of the lease that the sender knows

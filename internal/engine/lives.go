@@ -11,19 +11,18 @@ import (
 
 // life is one life of a task in this process: from its assignment to its end, under one epoch.
 type life struct {
-	id      task.ID
-	epoch   uint64
-	spec    *task.Spec
-	state   lifeState
-	since   time.Time
-	stuck   bool
-	overdue bool      // it missed the budget of the last release
-	again   bool      // assigned again while closing: open it anew afterwards
-	leave   bool      // an assignment does not have it any more: it is closed when it is drained
-	owned   bool      // an owner has been started
-	opened  bool      // stores are open, or being opened
-	ops     []storeOp // Apply and Wipe that are on the way; they are answered in their order
-	shut    bool      // CloseStores was asked for
+	id     task.ID
+	epoch  uint64
+	spec   *task.Spec
+	state  lifeState
+	since  time.Time
+	stuck  bool
+	again  bool      // assigned again while closing: open it anew afterwards
+	leave  bool      // an assignment does not have it any more: it is closed when it is drained
+	owned  bool      // an owner has been started
+	opened bool      // stores are open, or being opened
+	ops    []storeOp // Apply and Wipe that are on the way; they are answered in their order
+	shut   bool      // CloseStores was asked for
 
 	open     *openState
 	restore  []*restorePart
@@ -100,7 +99,6 @@ func (e *Engine) release(l *life) {
 }
 
 func (e *Engine) resume(l *life) {
-	l.overdue = false
 	e.setLife(l, lifeRunning)
 	e.do(ToTask{Task: l.id, Epoch: l.epoch, Event: task.Resume{}})
 }
@@ -117,12 +115,15 @@ func (e *Engine) taskReleased(id task.ID, epoch uint64) {
 	case l.leave:
 		e.closeLife(l)
 	default:
-		e.drained(l)
+		e.step(groupRejoin(drained(id)))
 	}
 }
 
-// drained asks for the round in which a task that was not released in time can move.
-func (e *Engine) drained(l *life) { e.step(groupRejoin("task " + l.id.String() + " is drained")) }
+// drained is why a member asks for the round in which a task that was not released in time can move: its receiver does not, as the leader
+// knows that it was late.
+func drained(id task.ID) string { return "task " + id.String() + " is drained" }
+
+func (l *life) drains() bool { return l != nil && l.state == lifeReleasing }
 
 // closeLife ends a life without another commit. It is gone when its owner and its stores are closed.
 func (e *Engine) closeLife(l *life) {

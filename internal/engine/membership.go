@@ -81,18 +81,17 @@ func (e *Engine) settlePrepare() {
 	if closing || waiting && e.now.Before(p.until) {
 		return
 	}
-	e.prepare = nil
+	e.prepare, e.late = nil, e.late[:0]
 	ev := group.Prepared{Join: p.join}
 	for _, l := range e.order {
 		switch {
 		case l.stuck:
 			ev.Unfit = append(ev.Unfit, l.id)
 		case l.state == lifeReleased:
-			l.overdue = false
 			ev.Released = append(ev.Released, l.id)
 		case l.state == lifeReleasing:
 			if slices.Contains(p.ids, l.id) {
-				l.overdue = true
+				e.late = append(e.late, l.id)
 				e.note(Notice{Kind: NoticeReleaseOverdue, Task: l.id})
 			}
 			ev.Claims = append(ev.Claims, l.id)
@@ -119,14 +118,16 @@ func (e *Engine) assign(a group.Assigned) {
 			e.takeAway(l)
 		}
 	}
-	var drained *life
+	ask := ""
 	for _, id := range a.Tasks {
-		if l := e.give(id, slices.Contains(a.Marked, id)); l != nil {
-			drained = l
+		late := slices.Contains(a.Marked, id) && slices.Contains(e.late, id)
+		if late && !e.lives[id].drains() { // else it asks when it is drained
+			ask = drained(id)
 		}
+		e.give(id, late)
 	}
-	if drained != nil { // last: the round that it asks for may begin at once, with releases
-		e.drained(drained)
+	if ask != "" { // last: the round that it asks for may begin at once, with releases
+		e.step(groupRejoin(ask))
 	}
 }
 
@@ -145,27 +146,22 @@ func (e *Engine) takeAway(l *life) {
 	}
 }
 
-// give runs a task that is assigned. One that missed the budget of a release and shall move still goes on draining: its receiver does not ask
-// for the next round, who runs it does when it is drained. A task that is drained already is returned.
-func (e *Engine) give(id task.ID, marked bool) *life {
+// give runs a task that is assigned. One that was released too late for this round, and shall move in the next, stays released.
+func (e *Engine) give(id task.ID, late bool) {
 	l := e.lives[id]
 	if l == nil {
 		e.open(id)
-		return nil
+		return
 	}
 	switch l.state {
 	case lifeReleased, lifeReleasing:
 		l.leave = false
-		switch {
-		case !marked || !l.overdue:
+		if !late {
 			e.resume(l)
-		case l.state == lifeReleased:
-			return l
 		}
 	case lifeClosing:
 		l.again = !l.stuck
 	}
-	return nil
 }
 
 // lose ends everything at once: the membership is over, somebody else may run the tasks already.

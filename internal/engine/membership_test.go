@@ -288,3 +288,15 @@ func TestTheLeaseEndsWithoutAWord(t *testing.T) {
 	w.after(time.Millisecond)
 	require.Equal(t, []task.Event{task.Lost{}, task.Close{}}, w.told(id00))
 }
+
+func TestLateTaskThatWasLostMeanwhile(t *testing.T) {
+	w := overdue(t)
+	w.after(14 * time.Second)
+	require.Contains(t, w.told(id00), task.Lost{}, "the lease ends while the join is parked")
+	for _, id := range []task.ID{id00, id01} {
+		w.step(TaskClosed{Task: id, Epoch: w.epoch(id)})
+	}
+	w.assign([]task.ID{id00, id01}, id00)
+	require.Equal(t, []task.ID{id01}, w.declared().Claims, "its receiver does not ask for the round in which it moves, so this member does")
+	require.NotContains(t, w.e.lives, id00, "what is being opened only is let go at once")
+}

@@ -73,9 +73,7 @@ func (e *Engine) storesOpened(ev StoresOpened) {
 		}
 	}
 	if l.state == lifeClosing {
-		l.shut = false
-		e.closeStores(l)
-		return
+		return // CloseStores is on its way behind
 	}
 	l.open.stores, l.open.positions = true, ev.Positions
 }

@@ -193,7 +193,7 @@ func TestTakenAwayWhileItOpens(t *testing.T) {
 	w.assign(nil)
 	require.Len(t, acted[CloseStores](w), 1)
 	w.step(StoresOpened{Task: id10, Epoch: epoch, Positions: []int64{-1}})
-	require.Len(t, acted[CloseStores](w), 1, "they were opened after all")
+	require.Empty(t, acted[CloseStores](w), "asked for already: a second answer would come before the first close is done")
 	w.step(StoresClosed{Task: id10, Epoch: epoch})
 	require.Empty(t, w.e.lives)
 	w.step(StoresOpened{Task: id10, Epoch: epoch, Positions: []int64{-1}})
