@@ -145,6 +145,54 @@ func TestAppSourceTopicDeletedWhileItRuns(t *testing.T) {
 	})
 }
 
+// Topics of the application itself are not made again either: their records are gone.
+func TestAppInternalTopicDeletedWhileItRuns(t *testing.T) {
+	onBrokers(t, func(t *testing.T, b *bed) {
+		soon(t)
+		for _, kind := range []string{"changelog", "repartition"} {
+			in, to := b.topic("in-"+kind, 1), b.topic("out-"+kind, 1)
+			r := b.run(countWords(in, to), b.config(kind), impatient)
+			b.values(in, 0, "a b")
+			r.until("the counts", func() bool { return len(b.counts(to)) == 2 })
+			topic := b.name(kind + "-word-counts-" + kind)
+			require.NoError(t, b.client.DeleteTopic(b.ctx(), topic))
+			err := r.fails()
+			var me *streams.MissingTopicError
+			require.ErrorAs(t, err, &me)
+			require.Equal(t, topic, me.Topic)
+			require.Zero(t, b.partitions(topic), "it is not created again")
+		}
+	})
+}
+
+func TestAppTopicsThatAreChosenByRecord(t *testing.T) {
+	onBrokers(t, func(t *testing.T, b *bed) {
+		soon(t)
+		in, even, odd := b.topic("in", 1), b.topic("even", 2), b.topic("odd", 1)
+		sb := streams.NewBuilder()
+		sb.Stream(in, serde.String, serde.String).ToTopic(func(_, v string) string {
+			switch {
+			case v == "elsewhere":
+				return b.name("missing")
+			case len(v)%2 == 0:
+				return even
+			}
+			return odd
+		})
+		b.values(in, 0, "ab", "abc", "elsewhere", "a")
+		var re *streams.RecordError
+		err := b.run(sb, b.config("chosen")).fails()
+		require.ErrorAs(t, err, &re)
+		require.Equal(t, streams.KindProduce, re.Kind)
+		require.EqualValues(t, 2, re.Offset)
+		require.ErrorContains(t, err, b.name("missing"))
+		require.EqualValues(t, 2, b.committedAt("chosen", in, 0))
+		require.Len(t, b.all(even), 1)
+		require.Len(t, b.all(odd), 1)
+		require.Zero(t, b.partitions(b.name("missing")))
+	})
+}
+
 func TestAppSinkTopicDeletedWhileItRuns(t *testing.T) {
 	onBrokers(t, func(t *testing.T, b *bed) {
 		soon(t)
