@@ -119,6 +119,9 @@ func (e *Engine) Step(now time.Time, ev Event) []Action {
 	if e.state == Closed {
 		return nil
 	}
+	if until := e.member.Lease(); !until.IsZero() && !now.Before(until) {
+		e.step(group.Tick{}) // the process has slept: whatever comes first, the tasks are lost before it
+	}
 	e.handle(ev)
 	e.settle()
 	return e.out

@@ -300,3 +300,13 @@ func TestLateTaskThatWasLostMeanwhile(t *testing.T) {
 	require.Equal(t, []task.ID{id01}, w.declared().Claims, "its receiver does not ask for the round in which it moves, so this member does")
 	require.NotContains(t, w.e.lives, id00, "what is being opened only is let go at once")
 }
+
+func TestNothingIsStartedAfterTheLease(t *testing.T) {
+	w := restoring(t, nil, -1, 0, 1)
+	w.metadata()
+	w.step(Restored{Source: w.source(), Batch: changelog(1, 0)})
+	w.now = w.now.Add(time.Minute) // the process slept, and the answer of its store is the first thing that it hears
+	w.step(Applied{Task: id10, Epoch: w.epoch(id10)})
+	require.Empty(t, acted[StartTask](w))
+	require.Len(t, w.notices(NoticeLost), 1)
+}
