@@ -252,9 +252,13 @@ func TestAppF19ProduceRequestsWithoutAnAnswer(t *testing.T) {
 func TestAppStartsByItselfWhenBrokersCome(t *testing.T) {
 	addr := freeAddr(t)
 	var states []streams.State
+	var retries []string
 	c := streams.Config{
 		ApplicationID: "late", Brokers: []string{addr}, StateDir: t.TempDir(), CommitInterval: 50 * time.Millisecond, Log: testLog(t),
-		Listener: streams.Listener{State: func(s streams.State) { states = append(states, s) }},
+		Listener: streams.Listener{
+			State: func(s streams.State) { states = append(states, s) },
+			Retry: func(what string, err error) { retries = append(retries, what+": "+err.Error()) },
+		},
 	}
 	b := &bed{t: t, prefix: ""}
 	r := b.run(countWords("in", "out"), c)
@@ -268,6 +272,8 @@ func TestAppStartsByItselfWhenBrokersCome(t *testing.T) {
 	b.values("in", 0, "a")
 	r.until("the count", func() bool { return b.counts("out")["a"] == 1 })
 	require.NoError(t, r.end())
+	require.NotEmpty(t, retries)
+	require.Contains(t, retries[0], addr, "it says whom it waits for")
 	require.Equal(t, streams.StateStarting, states[0])
 	require.Equal(t, []streams.State{streams.StateClosing, streams.StateClosed}, states[len(states)-2:])
 }

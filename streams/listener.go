@@ -23,6 +23,9 @@ type Listener struct {
 	Restore func(RestoreProgress)
 	// Wiped is called when what is on disk does not fit the changelog: it is thrown away and rebuilt. Reason says how it does not fit.
 	Wiped func(id TaskID, topic string, partition int32, reason string)
+	// Retry is called each time something failed that is tried again without an end: no broker answers, a commit was refused. What names
+	// the thing. An application that waits for its brokers says so here, and in Log.
+	Retry func(what string, err error)
 	// Reset is called when an input offset was out of range and Config.OutOfRange moved it.
 	Reset func(topic string, partition int32, from, to int64)
 }
@@ -82,6 +85,14 @@ func (a *App) tell(n engine.Notice) {
 	case engine.NoticeWiped:
 		if l.Wiped != nil {
 			l.Wiped(n.Task, n.Part.Topic, n.Part.Partition, n.Text)
+		}
+	case engine.NoticeRetry:
+		if l.Retry != nil {
+			l.Retry(n.What, n.Err)
+		}
+	case engine.NoticeCommitRefused:
+		if l.Retry != nil {
+			l.Retry("commit of "+n.Part.String(), n.Err)
 		}
 	case engine.NoticeReset:
 		if l.Reset != nil {
