@@ -266,6 +266,35 @@ func TestAppSurvivesCutConnectionsAndSlowAnswers(t *testing.T) {
 	}
 }
 
+// While nothing can be reached, every plane dials with pauses.
+func TestAppDialsWithPauses(t *testing.T) {
+	f := newFaultBed(t)
+	f.values(f.in, 0, "a b c")
+	f.start()
+	f.r.until("counts", func() bool { return total(f.counts(f.out)) == 3 })
+	var down atomic.Bool
+	down.Store(true)
+	var cuts atomic.Int64
+	f.cluster.ControlKey(-1, func(req kmsg.Request) (kmsg.Response, error, bool) {
+		f.cluster.KeepControl()
+		if !down.Load() {
+			return nil, nil, false
+		}
+		cuts.Add(1)
+		return nil, errCut, true
+	})
+	time.Sleep(2 * time.Second) // a window to count in
+	n := cuts.Load()
+	down.Store(false)
+	require.Less(t, n, int64(400))
+	require.Greater(t, n, int64(3))
+	f.values(f.in, 1, "a b c")
+	f.r.until("counts", func() bool { return total(f.counts(f.out)) == 6 })
+	f.r.until("ready again", f.r.app.Ready)
+	require.NoError(t, f.r.end())
+	f.saysLittle(2 * time.Second)
+}
+
 func TestAppFollowsBrokersThatComeAndGo(t *testing.T) {
 	for _, tt := range []struct {
 		name string

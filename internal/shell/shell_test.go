@@ -282,6 +282,63 @@ func TestStoresThatAreSlowToOpenHoldUpNoHeartbeatAndAreClosed(t *testing.T) {
 	require.Zero(t, slow.open.Load())
 }
 
+// hungBackend never ends a write.
+type hungBackend struct {
+	statestore.Backend
+	writing, let chan struct{}
+}
+
+type hungStores struct {
+	statestore.TaskStores
+	b hungBackend
+}
+
+func (b hungBackend) Open(id task.ID, specs []statestore.Spec) (statestore.TaskStores, error) {
+	ts, err := b.Backend.Open(id, specs)
+	return hungStores{ts, b}, err
+}
+
+func (s hungStores) Apply(b *statestore.Batch) error {
+	close(s.b.writing)
+	<-s.b.let
+	return s.TaskStores.Apply(b)
+}
+
+func TestTheEndDoesNotWaitForAHungDiskForEver(t *testing.T) {
+	b := newBench(t, 1)
+	s := copyRecords(nil)
+	s.Stores = []task.Store{{Spec: statestore.Spec{Name: "s"}}}
+	s.Build = func(e *task.Env) (*task.Graph, error) {
+		return &task.Graph{Inputs: []func(*task.Record){func(r *task.Record) {
+			if err := e.Store(0).Put([]byte("k"), r.Value, r.Timestamp); err != nil {
+				e.Fail("put", task.KindStore, err)
+			}
+		}}}, nil
+	}
+	b.spec(s)
+	w := pebblestore.NewWriters(2)
+	hung := hungBackend{Backend: statestore.NewMemory(), writing: make(chan struct{}), let: make(chan struct{})}
+	b.config.Backend, b.config.Writers = hung, w
+	b.config.WriteDeadline, b.config.Engine.CloseWithin = 300*time.Millisecond, 300*time.Millisecond
+	said := make(chan error, 1)
+	b.config.Notice = func(n engine.Notice) {
+		if n.Kind == engine.NoticeRetry && n.What == "write of the stores" {
+			said <- n.Err
+		}
+	}
+	b.put("a")
+	_, stop := b.run()
+	<-hung.writing
+	var late *pebblestore.OverrunError
+	require.ErrorAs(t, <-said, &late)
+	err := stop(5 * time.Second)
+	close(hung.let)
+	w.Close()
+	var overdue *engine.CloseError
+	require.ErrorAs(t, err, &overdue)
+	require.ErrorContains(t, err, "the disk does not answer")
+}
+
 func TestTheEndDoesNotWaitForAStuckCallForEver(t *testing.T) {
 	b := newBench(t, 1)
 	called, let := make(chan struct{}), make(chan struct{})

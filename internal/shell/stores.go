@@ -3,6 +3,7 @@ package shell
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/understudy-streams/understudy/internal/engine"
@@ -89,7 +90,7 @@ func (s *stores) closeAll() error {
 	for key, ts := range s.opened {
 		s.write(key.task, ts.close, func(err error) { done <- err })
 	}
-	limit := time.NewTimer(closeWait)
+	limit := time.NewTimer(min(closeWait, s.deadline()))
 	defer limit.Stop()
 	var errs []error
 	for range s.opened {
@@ -116,12 +117,17 @@ func (s *stores) keepFlushed() {
 	s.r.request(func(ctx context.Context) {
 		ticker := time.NewTicker(flushEvery)
 		defer ticker.Stop()
+		var busy atomic.Bool // they must not pile up before a disk that hangs
 		for {
 			select {
 			case <-ctx.Done():
 				return
 			case <-ticker.C:
+				if busy.Swap(true) {
+					continue
+				}
 				s.write(nobody, aging.FlushIfDue, func(err error) {
+					busy.Store(false)
 					if err != nil {
 						s.r.noticeLater(engine.Notice{Kind: engine.NoticeRetry, What: "flush", Err: err})
 					}
@@ -152,13 +158,16 @@ func (s *stores) wipe(a engine.Wipe) {
 	})
 }
 
+func (s *stores) deadline() time.Duration {
+	if s.r.cfg.WriteDeadline <= 0 {
+		return time.Minute
+	}
+	return s.r.cfg.WriteDeadline
+}
+
 // write runs f in the writer pool. One that overruns its deadline is reported, and goes on: only its end is an answer.
 func (s *stores) write(id task.ID, f func() error, done func(error)) {
-	deadline := s.r.cfg.WriteDeadline
-	if deadline <= 0 {
-		deadline = time.Minute
-	}
-	s.r.cfg.Writers.Do(id, deadline, func() error { return guarded("a write of the stores of task "+id.String(), f) }, func(err error) {
+	s.r.cfg.Writers.Do(id, s.deadline(), func() error { return guarded("a write of the stores of task "+id.String(), f) }, func(err error) {
 		var late *pebblestore.OverrunError
 		if errors.As(err, &late) {
 			s.r.noticeLater(engine.Notice{Kind: engine.NoticeRetry, What: "write of the stores", Err: err})
