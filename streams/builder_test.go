@@ -68,6 +68,9 @@ func TestFaults(t *testing.T) {
 		}},
 		{"a serde of another type", func(b *streams.Builder) { in(b).To("out", streams.WithSerdes(serde.Int64, serde.String)) },
 			[]string{`step "to-out": WithSerdes names a serde.int64Serde for its keys, which are of type string`}},
+		{"a serde for nothing", func(b *streams.Builder) {
+			in(b).ForEach(func(string, string) {}, streams.WithSerdes(serde.String, serde.String))
+		}, []string{`step "foreach" puts nothing out: take WithSerdes away from it`}},
 		{"a nil serde", func(b *streams.Builder) { b.Register[basket](nil); in(b).To("out") },
 			[]string{"the serde registered for streams_test.basket is nil"}},
 		{"nil stores", func(b *streams.Builder) {

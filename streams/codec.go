@@ -57,13 +57,13 @@ func (e *encoder[T]) needs(bit need) need {
 	return bit
 }
 
-// append appends v to dst and returns its length, -1 for null.
+// append appends v to dst and returns its length, -1 for null. What is present is not nil, even if it is empty and dst is nil.
 func (e *encoder[T]) append(dst []byte, v *T, raw []byte, null bool) ([]byte, int, error) {
 	switch {
 	case null:
 		return dst, -1, nil
 	case e.raw && raw != nil:
-		return append(dst, raw...), len(raw), nil
+		return present(append(dst, raw...)), len(raw), nil
 	case isNull(e.null, *v), e.nuller != nil && e.nuller.Null(*v):
 		return dst, -1, nil
 	}
@@ -71,7 +71,23 @@ func (e *encoder[T]) append(dst []byte, v *T, raw []byte, null bool) ([]byte, in
 	if err != nil {
 		return dst, -1, fmt.Errorf("%v: %w", reflect.TypeFor[T](), err)
 	}
-	return out, len(out) - len(dst), nil
+	return present(out), len(out) - len(dst), nil
+}
+
+func present(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}
+
+// hiddenNull is what must be decoded to know which values are null: those of a serde that reads some bytes as one. A canonical serde does
+// not, since it writes null as nothing.
+func hiddenNull[T any](s serde.Serde[T]) need {
+	if s == nil || nullOf[T]() == nil || serde.IsCanonical(s) {
+		return 0
+	}
+	return needValue
 }
 
 // reusable reports whether bytes written by from are what s would write.

@@ -52,7 +52,8 @@ func (g Grouped[K, V]) located(store string) Stream[K, V] {
 	return s
 }
 
-// Count counts the records of each key in a store of that name. The values are not looked at.
+// Count counts the records of each key in a store of that name. The values are not looked at, unless their bytes can stand for null, as the
+// JSON text null does for a pointer.
 func (g Grouped[K, V]) Count(store string, opts ...TableOption) Table[K, int64] {
 	return aggregate(g, "count", store, opts, nil, serde.Int64, fold[K, V, int64]{
 		next: func(_ *K, _ *V, n int64, _ bool) int64 { return n + 1 },
@@ -109,6 +110,7 @@ func aggregate[K, V, A any](g Grouped[K, V], prefix, store string, opts []TableO
 			keys: newEncoder(keys, s.fromKeys.serde(), s.stored, changelog, true),
 			fold: f,
 		}
+		n.fold.uses |= hiddenNull[V](s.fromValues.serde())
 		attach(in, s.step, n)
 	}
 	return newTable(b, next, def, keys, values, func() serde.Serde[K] { return keys }, func() serde.Serde[A] { return values })

@@ -76,9 +76,6 @@ func (h *StoreHandle[K, V]) put(key K, value V, ts int64) {
 		h.check(task.KindStore, h.rows.Delete(k, ts))
 		return
 	}
-	if v == nil {
-		v = make([]byte, 0, 64) // an empty value is not a null
-	}
 	h.value = v
 	h.check(task.KindStore, h.rows.Put(k, v, ts))
 }

@@ -23,9 +23,10 @@ type Stream[K, V any] struct {
 	rekeyed bool
 }
 
-// derive is a stream behind a new step that keeps keys and values as they are.
-func (s Stream[K, V]) derive(next *step) Stream[K, V] {
+// derive is a stream behind a new step that keeps keys and values as they are. Serdes named at the step are for the steps behind it.
+func (s Stream[K, V]) derive(next *step, o options) Stream[K, V] {
 	s.step = next
+	s.keys, s.values = serdes(s.b, next, o, s.keys, s.values)
 	return s
 }
 
@@ -80,7 +81,7 @@ func (s Stream[K, V]) filter(prefix string, f func(K, V) bool, want bool, opts [
 	o := stepOptions(opts)
 	return s.derive(s.then(prefix, o, f, func(in *instance, next *step) sink[K, V] {
 		return &filterNode[K, V]{in: in, step: next, out: in.out[K, V](next), f: f, want: want}
-	}))
+	}), o)
 }
 
 // Map replaces key and value. It is called for null keys and values too, with the zero value; what it returns is not null, except for a
@@ -153,15 +154,18 @@ func (s Stream[K, V]) Peek(f func(K, V), opts ...StepOption) Stream[K, V] {
 	o := stepOptions(opts)
 	return s.derive(s.then("peek", o, f, func(in *instance, next *step) sink[K, V] {
 		return &peekNode[K, V]{in: in, step: next, out: in.out[K, V](next), f: f}
-	}))
+	}), o)
 }
 
 // ForEach calls f for each record and ends the stream. It is called for null keys and values too, with the zero value.
 func (s Stream[K, V]) ForEach(f func(K, V), opts ...StepOption) {
 	o := stepOptions(opts)
-	s.then("foreach", o, f, func(in *instance, next *step) sink[K, V] {
+	next := s.then("foreach", o, f, func(in *instance, next *step) sink[K, V] {
 		return &peekNode[K, V]{in: in, step: next, out: in.out[K, V](next), f: f}
 	})
+	if o.hasSerdes {
+		s.b.faultf("step %q puts nothing out: take WithSerdes away from it", next.name)
+	}
 }
 
 // Split gives each record to the first branch whose function returns true for it. It returns one stream for each branch, and behind them
@@ -175,7 +179,7 @@ func (s Stream[K, V]) Split(branches ...func(K, V) bool) []Stream[K, V] {
 	branch := func(name string) *step {
 		next := s.b.add(&step{kind: processorStep, parents: []*step{split}}, split.name+"-"+name, "", nil)
 		next.build = func(*instance) {}
-		out = append(out, s.derive(next))
+		out = append(out, s.derive(next, options{}))
 		return next
 	}
 	for i, f := range branches {
@@ -197,7 +201,9 @@ func (s Stream[K, V]) Split(branches ...func(K, V) bool) []Stream[K, V] {
 func (s Stream[K, V]) Merge(others ...Stream[K, V]) Stream[K, V] {
 	all := append([]Stream[K, V]{s}, others...)
 	next := s.b.add(&step{kind: processorStep}, "merge", "", nil)
-	out := Stream[K, V]{b: s.b, step: next, keys: s.keys, values: s.values, stored: true}
+	out := Stream[K, V]{b: s.b, step: next, stored: true}
+	var keys []serde.Serde[K]
+	var values []serde.Serde[V]
 	var fromKeys []origin[K]
 	var fromValues []origin[V]
 	for _, in := range all {
@@ -206,10 +212,11 @@ func (s Stream[K, V]) Merge(others ...Stream[K, V]) Stream[K, V] {
 			continue
 		}
 		next.parents = append(next.parents, in.step)
-		out.keys, out.values = common(out.keys, in.keys), common(out.values, in.values)
+		keys, values = append(keys, in.keys), append(values, in.values)
 		out.rekeyed, out.stored = out.rekeyed || in.rekeyed, out.stored && in.stored
 		fromKeys, fromValues = append(fromKeys, in.fromKeys), append(fromValues, in.fromValues)
 	}
+	out.keys, out.values = common(keys), common(values)
 	out.fromKeys, out.fromValues = agreed(fromKeys), agreed(fromValues)
 	next.build = func(in *instance) {
 		for _, from := range all {
@@ -236,14 +243,16 @@ func agreed[T any](all []origin[T]) origin[T] {
 	}
 }
 
-// common is the serde of two streams: that of the one that has one, and none, which means by type, if they differ.
-func common[T any](a, b serde.Serde[T]) serde.Serde[T] {
-	switch {
-	case a == nil:
-		return b
-	case b == nil || same(a, b):
-		return a
-	default:
-		return nil
+// common is the serde of all that have one, and none, which means by type, if two differ.
+func common[T any](all []serde.Serde[T]) (one serde.Serde[T]) {
+	for _, s := range all {
+		switch {
+		case s == nil:
+		case one == nil:
+			one = s
+		case !same(one, s):
+			return nil
+		}
 	}
+	return one
 }

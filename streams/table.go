@@ -83,10 +83,11 @@ func (t Table[K, V]) Store() *Store[K, V] {
 // it is not.
 func (t Table[K, V]) Filter(keep func(K, V) bool, opts ...StepOption) Table[K, V] {
 	o := stepOptions(opts)
-	t.step = t.then("tablefilter", o, keep, func(in *instance, next *step) sink[K, change[V]] {
+	next := t.then("tablefilter", o, keep, func(in *instance, next *step) sink[K, change[V]] {
 		return &tableFilterNode[K, V]{in: in, step: next, out: in.out[K, change[V]](next), keep: keep}
 	})
-	t.derived = true
+	t.keys, t.values = serdes(t.b, next, o, t.keys, t.values)
+	t.step, t.derived = next, true
 	return t
 }
 

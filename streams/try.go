@@ -46,7 +46,7 @@ func (s Stream[K, V]) TryFilter(name string, keep func(context.Context, Record[K
 			}
 			return err
 		}
-	}))
+	}), options{})
 }
 
 // TryMap is [Stream.Map] for a function that can fail.
@@ -151,7 +151,7 @@ func (s Stream[K, V]) TryPeek(name string, f func(context.Context, Record[K, V])
 			out.push(it)
 			return nil
 		}
-	}))
+	}), options{})
 }
 
 // TryForEach is [Stream.ForEach] for a function that can fail.
