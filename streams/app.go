@@ -74,7 +74,9 @@ func (a *App) Topology() *Topology { return a.topology }
 func (a *App) State() State { return State(a.state.Load()) }
 
 // String names the application and its state. It leaves secrets out, as GoString does.
-func (a *App) String() string { return fmt.Sprintf("application %q, %v", a.cfg.ApplicationID, a.State()) }
+func (a *App) String() string {
+	return fmt.Sprintf("application %q, %v", a.cfg.ApplicationID, a.State())
+}
 
 // GoString leaves secrets out.
 func (a *App) GoString() string { return "streams.App{" + a.String() + "}" }
@@ -125,7 +127,8 @@ func (a *App) begin(r *shell.Runtime) bool {
 
 // Close ends the application cleanly, as the end of Run's context does, and waits until Run has returned or ctx ends. The deadline of ctx,
 // if it has one, takes the place of Config.CloseTimeout. The error is a [*CloseError], as Run's is, if that was not time enough. Close may be
-// called more than once, and before Run, which then ends at once.
+// called more than once, and before Run, which then ends at once. A function of the application or of its listener must not call it, as
+// Run waits for them: let it end Run's context.
 func (a *App) Close(ctx context.Context) error {
 	a.mu.Lock()
 	a.closed = true

@@ -286,7 +286,7 @@ func TestAppDialsWithPauses(t *testing.T) {
 	time.Sleep(2 * time.Second) // a window to count in
 	n := cuts.Load()
 	down.Store(false)
-	require.Less(t, n, int64(400))
+	require.Less(t, n, int64(200))
 	require.Greater(t, n, int64(3))
 	f.values(f.in, 1, "a b c")
 	f.r.until("counts", func() bool { return total(f.counts(f.out)) == 6 })

@@ -50,9 +50,7 @@ func (r *Runtime) carry(a engine.Action) {
 	case engine.Wake:
 		r.wake.set(a.At)
 	case engine.Note:
-		if r.cfg.Notice != nil {
-			r.cfg.Notice(a.Note)
-		}
+		r.notify(a.Note)
 	case engine.Done:
 		r.done, r.err = true, a.Err
 	}
@@ -118,6 +116,18 @@ func (r *Runtime) purge(ctx context.Context, before map[task.TopicPartition]int6
 	}
 	if err != nil && ctx.Err() == nil {
 		r.noticeLater(engine.Notice{Kind: engine.NoticeRetry, What: "purge", Err: err})
+	}
+}
+
+// notify tells the listener. One that panics ends the application, cleanly: the fault is not in what the runtime holds.
+func (r *Runtime) notify(n engine.Notice) {
+	if r.cfg.Notice == nil {
+		return
+	}
+	err := guarded("the listener", func() error { r.cfg.Notice(n); return nil })
+	if err != nil && r.fault == nil {
+		r.fault = err
+		r.core.put(engine.Close{})
 	}
 }
 

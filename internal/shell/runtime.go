@@ -57,6 +57,7 @@ type Runtime struct {
 	err  error
 
 	broken chan error // a goroutine has panicked
+	fault  error      // the listener has
 
 	member  *carrier.Carrier
 	offsets *offsetsConn
@@ -167,5 +168,5 @@ func (r *Runtime) shutdown() {
 	r.tasks.close()
 	r.sender.close()
 	r.wg.Wait()
-	r.err = errors.Join(r.err, r.stores.closeAll())
+	r.err = errors.Join(r.fault, r.err, r.stores.closeAll())
 }

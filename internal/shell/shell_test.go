@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/goleak"
 
@@ -177,14 +178,14 @@ func TestPanicsEndRunAndNotTheProgram(t *testing.T) {
 		cause func(c *shell.Config)
 		where string
 	}{
-		{"a notice", func(c *shell.Config) { c.Notice = func(engine.Notice) { panic(oops) } }, "the core loop"},
+		{"a notice", func(c *shell.Config) { c.Notice = func(engine.Notice) { panic(oops) } }, "the listener"},
 		{"a notice of a running task", func(c *shell.Config) {
 			c.Notice = func(n engine.Notice) {
 				if n.Kind == engine.NoticeTask && n.Text == "running" {
 					panic(oops)
 				}
 			}
-		}, "the core loop"},
+		}, "the listener"},
 		{"a new task", func(c *shell.Config) { c.NewTask = func(context.Context, task.Config) task.Config { panic(oops) } }, "the core loop"},
 		{"a request", func(c *shell.Config) { c.Ensure = func(context.Context) engine.TopicsReady { panic(oops) } }, "a goroutine of the runtime"},
 	} {
@@ -200,6 +201,20 @@ func TestPanicsEndRunAndNotTheProgram(t *testing.T) {
 			require.Contains(t, string(crash.Stack), "shell_test.go")
 		})
 	}
+}
+
+func TestAListenerThatPanicsEndsRunCleanly(t *testing.T) {
+	b := newBench(t, 1)
+	oops := errors.New("oops")
+	b.config.Notice = func(n engine.Notice) {
+		if n.Kind == engine.NoticeTask && n.Text == "running" {
+			panic(oops)
+		}
+	}
+	require.ErrorIs(t, b.fails(8*time.Second), oops)
+	left, err := b.broker.Cluster().WaitGroupInfo(t.Context(), "app", func(g *kfake.GroupInfo) bool { return g == nil || len(g.Members) == 0 })
+	require.NoError(t, err)
+	require.True(t, left == nil || len(left.Members) == 0, "it has said goodbye to the group")
 }
 
 func TestANoticeThatEndsItsGoroutineEndsRun(t *testing.T) {
