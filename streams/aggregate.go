@@ -27,6 +27,7 @@ func (n *aggregateNode[K, V, A]) push(it *item[K, V]) {
 	if droppedForNull(n.rows.in, it) {
 		return
 	}
+	n.rows.in.env.Enter(n.rows.step.name)
 	key, ok := n.rows.encodeKey(&n.keys, n.key[:0], it.key, it.rawKey)
 	if !ok {
 		return
@@ -46,7 +47,6 @@ func (n *aggregateNode[K, V, A]) push(it *item[K, V]) {
 		}
 		n.rows.remember(row) // before the function may change the result in place
 	}
-	n.rows.in.env.Enter(n.rows.step.name)
 	result = n.fold.next(&it.key, &it.value, result, found)
 	n.rows.replace(key, result, found, ts, it.headers)
 }

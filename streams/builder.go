@@ -100,14 +100,19 @@ func (b *Builder) checkStores() {
 	}
 }
 
+// mostTopic is how many bytes the name of a topic can have.
+const mostTopic = 249
+
 // checkName reports what cannot be part of a Kafka topic's name.
 func checkName(what, name string) error {
 	if name == "" {
 		return fmt.Errorf("the %s is missing: it must be given and must survive a change of the code", what)
 	}
-	const most = 200 // a topic's name is at most 249 bytes, and prefixes and suffixes come to it
-	if len(name) > most {
-		return fmt.Errorf("the %s %.20q… is longer than %d bytes", what, name, most)
+	if len(name) > mostTopic {
+		return fmt.Errorf("the %s %.20q… is longer than %d bytes", what, name, mostTopic)
+	}
+	if name == "." || name == ".." {
+		return fmt.Errorf("the %s %q is none: Kafka takes no topic of that name", what, name)
 	}
 	for _, r := range name {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '_' || r == '-' {

@@ -35,8 +35,8 @@ func TestFaults(t *testing.T) {
 		{"impossible names", func(b *streams.Builder) {
 			in(b).ToTable("a b")
 			in(b).GroupByKey(streams.As("ü"))
-			b.Table(strings.Repeat("x", 201), serde.String, serde.String)
-		}, []string{`the store of a Table "a b" has a ' ' in it`, `the name of a grouping "ü" has a 'ü' in it`, "is longer than 200 bytes"}},
+			b.Table(strings.Repeat("x", 250), serde.String, serde.String)
+		}, []string{`the store of a Table "a b" has a ' ' in it`, `the name of a grouping "ü" has a 'ü' in it`, "is longer than 249 bytes"}},
 		{"a name used twice", func(b *streams.Builder) {
 			in(b).Filter(keep, streams.As("f")).Filter(keep, streams.As("f"))
 			in(b).GroupByKey().Count("c")
@@ -87,6 +87,17 @@ func TestFaults(t *testing.T) {
 			[]string{`step "merge" merges streams of two builders`}},
 		{"negative partitions", func(b *streams.Builder) { in(b).Repartition("r", streams.Partitions(-1)) },
 			[]string{`repartition topic "r" has -1 partitions`}},
+		{"no partitions", func(b *streams.Builder) { in(b).Repartition("r", streams.Partitions(0)) },
+			[]string{`repartition topic "r" has 0 partitions: give it one or more, or leave Partitions away`}},
+		{"partitions of no topic", func(b *streams.Builder) { in(b).GroupByKey(streams.Partitions(2)).Count("c") },
+			[]string{`the grouping behind step "source-in" makes no repartition topic`}},
+		{"a topic with two rules for timestamps", func(b *streams.Builder) {
+			b.Stream("in", serde.String, serde.String, streams.OnNegativeTimestamp(streams.DropRecord)).To("out")
+			b.Stream("in", serde.String, serde.String, streams.OnNegativeTimestamp(streams.UseStreamTime)).To("out")
+			in(b).To("out")
+		}, []string{`topic "in" is read twice, with different options OnNegativeTimestamp`}},
+		{"too long together", func(b *streams.Builder) { in(b).ToTable(strings.Repeat("x", 236)) },
+			[]string{"-changelog\" is longer than 249 bytes: shorten the application id or the name of the step or store"}},
 		{"a repartition with two names", func(b *streams.Builder) { in(b).Repartition("r", streams.As("s")) },
 			[]string{`repartition "r" is named "s" by As too`}},
 		{"its own internal topic", func(b *streams.Builder) {

@@ -2,6 +2,7 @@ package streams
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/understudy-streams/understudy/task"
@@ -26,7 +27,7 @@ func (c *Context[KO, VO]) enter(ts int64, headers []Header) {
 
 // Forward sends a record to the steps behind this one. What it leaves out comes from the record in hand: a zero Time is its timestamp, nil
 // Headers are its headers (an empty slice is none). Time is cut to milliseconds. If a step behind fails, the unit fails, whatever the
-// processor returns.
+// processor returns. A Key or Value beside NullKey or NullValue is not looked at.
 func (c *Context[KO, VO]) Forward(r Record[KO, VO]) {
 	if !c.in.flowing(c.step) {
 		return
@@ -41,6 +42,18 @@ func (c *Context[KO, VO]) Forward(r Record[KO, VO]) {
 	}
 	if r.Headers != nil {
 		it.headers = r.Headers
+	}
+	if it.ts < 0 {
+		c.in.env.Fail(c.step.name, task.KindTimestamp, fmt.Errorf("a record forwarded with timestamp %d: timestamps are not below 0", it.ts))
+		return
+	}
+	var noKey KO
+	var noValue VO
+	if it.nullKey {
+		it.key = noKey
+	}
+	if it.nullValue {
+		it.value = noValue
 	}
 	c.to.push()
 	c.in.ts = c.ts // steps behind may be processors too
@@ -89,8 +102,12 @@ const (
 
 // Schedule calls f at each multiple of every, in a unit of its own, with the time of the clock. Of multiples that passed unseen only one is
 // made up for. By stream time the multiples count from 0, by wall clock from now. What f forwards has that time unless it says another, and
-// no headers. An error or a panic fails the unit, and no record with it.
+// no headers. An error or a panic fails the unit, and no record with it. Less than a millisecond between the calls is an error.
 func (c *Context[KO, VO]) Schedule(every time.Duration, clock Clock, f func(c *Context[KO, VO], at time.Time) error) (cancel func()) {
+	if every < time.Millisecond || f == nil {
+		c.in.refuse(c.step, fmt.Errorf("a schedule of every %v: give it a millisecond or more, and a function", every))
+		return func() {}
+	}
 	return c.in.env.Schedule(c.step.name, every, clock, func(ts int64) {
 		c.enter(ts, nil)
 		if err := f(c, timeOf(ts)); err != nil {
@@ -103,5 +120,12 @@ func (c *Context[KO, VO]) Schedule(every time.Duration, clock Clock, f func(c *C
 func (c *Context[KO, VO]) Commit() { c.in.env.RequestCommit() }
 
 // CommitAsync makes the task commit soon and go on meanwhile. f is called once, between units, with nil after the first commit that covers
-// this unit, or with the reason why there is none.
-func (c *Context[KO, VO]) CommitAsync(f func(error)) { c.in.env.CommitAsync(f) }
+// this unit, or with the reason why there is none. What f forwards or puts has the stream time unless it says another, and no headers.
+func (c *Context[KO, VO]) CommitAsync(f func(error)) {
+	c.in.env.CommitAsync(func(err error) {
+		c.enter(max(c.in.env.StreamTime(), 0), nil)
+		if f != nil {
+			f(err)
+		}
+	})
+}

@@ -29,6 +29,10 @@ func grouped[K, V any](s Stream[K, V], opts []RepartitionOption) Grouped[K, V] {
 	if g.o.name != "" {
 		s.b.name("name of a grouping", g.o.name)
 	}
+	if g.o.hasPartitions && !s.rekeyed {
+		s.b.faultf("the grouping behind step %q makes no repartition topic, since the key is still the one it was read with: take Partitions away, or put a Repartition in front",
+			s.step.name)
+	}
 	g.s.keys, g.s.values = serdes(s.b, s.step, g.o, s.keys, s.values)
 	return g
 }

@@ -19,6 +19,7 @@ type instance struct {
 	tables []task.Table
 	closes []func()
 	built  bool // the graph is complete: records may flow
+	closed bool // the task is over
 	err    error
 }
 
@@ -33,6 +34,11 @@ func (sub *subtopology) build(env *task.Env) (*task.Graph, error) {
 		fans:   make([]settler, sub.topology.stepCount),
 		inputs: make(map[string][]func(*task.Record)),
 	}
+	defer func() {
+		if !in.built { // a supplier panicked, perhaps
+			in.close()
+		}
+	}()
 	for _, s := range sub.steps {
 		env.Enter(s.name)
 		s.build(in)
@@ -43,7 +49,6 @@ func (sub *subtopology) build(env *task.Env) (*task.Graph, error) {
 		}
 	}
 	if in.err != nil {
-		in.close()
 		return nil, in.err
 	}
 	in.built = true
@@ -99,12 +104,27 @@ func (in *instance) flowing(s *step) bool {
 	if !in.built {
 		in.fail(s, errors.New("it wrote to a store or forwarded a record in its supplier or in Start: do so in Process or a punctuation"))
 	}
-	return in.built && !in.env.Failed()
+	return in.built && !in.closed && !in.env.Failed()
 }
 
-func (in *instance) close() {
-	for i := len(in.closes) - 1; i >= 0; i-- {
-		in.closes[i]()
+// refuse says what a step did wrong: before the graph is complete the task does not start, and later the unit fails.
+func (in *instance) refuse(s *step, err error) {
+	if in.built {
+		in.env.Fail(s.name, task.KindProcess, err)
+		return
 	}
-	in.closes = nil
+	in.fail(s, err)
+}
+
+// close closes the processors, the last one first, each even if another panics.
+func (in *instance) close() {
+	in.closed = true
+	n := len(in.closes) - 1
+	if n < 0 {
+		return
+	}
+	last := in.closes[n]
+	in.closes = in.closes[:n]
+	defer in.close()
+	last()
 }

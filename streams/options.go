@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"math"
 	"reflect"
 
 	"github.com/understudy-streams/understudy/streams/serde"
@@ -13,13 +14,14 @@ type StepOption interface{ applyStep(o *options) }
 // RepartitionOption is an option of a step that may need a topic between two subtopologies: [As], [WithSerdes], [Partitions].
 type RepartitionOption interface{ applyRepartition(o *options) }
 
-// TableOption is an option of a step that makes a table: [WithSerdes], [EmitPerUpdate], [EmitAtCommit], [WithoutChangelog].
+// TableOption is an option of a step that makes a table: [WithSerdes], [EmitPerUpdate], [EmitAtCommit], [WithoutChangelog], [Ordered].
 type TableOption interface{ applyTable(o *options) }
 
 // SourceOption is an option of [Builder.Stream]: [As], [OnNegativeTimestamp].
 type SourceOption interface{ applySource(o *options) }
 
-// TableSourceOption is an option of [Builder.Table]: [As], [OnNegativeTimestamp], [EmitPerUpdate], [EmitAtCommit], [WithoutChangelog].
+// TableSourceOption is an option of [Builder.Table]: [As], [OnNegativeTimestamp], [EmitPerUpdate], [EmitAtCommit], [WithoutChangelog],
+// [Ordered].
 type TableSourceOption interface{ applyTableSource(o *options) }
 
 // ProcessOption is an option of [Stream.Process]: [WithStores], [WithSerdes].
@@ -27,16 +29,17 @@ type ProcessOption interface{ applyProcess(o *options) }
 
 // options is what the options of one step come to.
 type options struct {
-	name        string
-	keys        any // serde.Serde[K]
-	values      any // serde.Serde[V]
-	hasSerdes   bool
-	partitions  int32
-	emission    Emission
-	noChangelog bool
-	ordered     bool
-	negative    task.NegativeTimestamp
-	stores      []*storeDef
+	name          string
+	keys          any // serde.Serde[K]
+	values        any // serde.Serde[V]
+	hasSerdes     bool
+	partitions    int32
+	hasPartitions bool
+	emission      Emission
+	noChangelog   bool
+	ordered       bool
+	negative      task.NegativeTimestamp
+	stores        []*storeDef
 }
 
 // As names a step. The name of a grouping names its repartition topic; the name of a table that reads a topic names its store, which
@@ -63,21 +66,38 @@ func WithSerdes[K, V any](keys serde.Serde[K], values serde.Serde[V]) SerdeOptio
 	return o
 }
 
-// SerdeOption is what [WithSerdes] returns.
+// WithKeySerde is [WithSerdes] for the keys alone.
+func WithKeySerde[K any](keys serde.Serde[K]) SerdeOption { return WithSerdes[K, K](keys, nil) }
+
+// WithValueSerde is [WithSerdes] for the values alone.
+func WithValueSerde[V any](values serde.Serde[V]) SerdeOption { return WithSerdes[V, V](nil, values) }
+
+// SerdeOption is what [WithSerdes], [WithKeySerde] and [WithValueSerde] return.
 type SerdeOption struct{ keys, values any }
 
-func (s SerdeOption) applyStep(o *options)        { o.keys, o.values, o.hasSerdes = s.keys, s.values, true }
+func (s SerdeOption) applyStep(o *options) {
+	o.hasSerdes = true
+	if s.keys != nil {
+		o.keys = s.keys
+	}
+	if s.values != nil {
+		o.values = s.values
+	}
+}
 func (s SerdeOption) applyRepartition(o *options) { s.applyStep(o) }
 func (s SerdeOption) applyTable(o *options)       { s.applyStep(o) }
 func (s SerdeOption) applyProcess(o *options)     { s.applyStep(o) }
 
-// Partitions sets the number of partitions of a step's repartition topic. By default it has as many as the widest topic upstream.
+// Partitions sets the number of partitions of a step's repartition topic. By default it has as many as the widest topic upstream. For a
+// grouping that needs no such topic it is a fault.
 func Partitions(n int) PartitionsOption { return PartitionsOption{n} }
 
 // PartitionsOption is what [Partitions] returns.
 type PartitionsOption struct{ n int }
 
-func (p PartitionsOption) applyRepartition(o *options) { o.partitions = int32(p.n) }
+func (p PartitionsOption) applyRepartition(o *options) {
+	o.partitions, o.hasPartitions = int32(min(p.n, math.MaxInt32)), true
+}
 
 // Emission says when a table sends its changes downstream. It never touches the changelog, which gets one record for each changed key
 // and commit.

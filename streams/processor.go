@@ -11,7 +11,8 @@ import (
 //
 // An error or a panic fails the record: what it wrote to stores and forwarded is undone.
 //
-// A Processor may also implement [Starter] and [io.Closer].
+// A Processor may also implement [Starter] and [io.Closer]. Close is called when its task ends, for whatever reason; what it returns is not
+// looked at.
 type Processor[K, V, KO, VO any] interface {
 	Process(c *Context[KO, VO], r Record[K, V]) error
 }

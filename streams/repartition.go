@@ -23,8 +23,8 @@ func repartitionOptions(opts []RepartitionOption) (o options) {
 
 // through is the stream behind a repartition topic.
 func (s Stream[K, V]) through(name string, o options, dropNullKeys bool) Stream[K, V] {
-	if o.partitions < 0 {
-		s.b.faultf("repartition topic %q has %d partitions", name, o.partitions)
+	if o.hasPartitions && o.partitions <= 0 {
+		s.b.faultf("repartition topic %q has %d partitions: give it one or more, or leave Partitions away", name, o.partitions)
 	}
 	topic := topicRef{repartition: &repartition{name: name, partitions: o.partitions}}
 	next := s.sink(topic, "to-"+name+"-repartition", o, dropNullKeys)

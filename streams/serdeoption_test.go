@@ -21,7 +21,7 @@ func (decimal) Decode(src []byte) (int64, error)           { return strconv.Pars
 // Serdes named at a step that keeps keys and values are those of the steps behind it.
 func TestEveryStepHearsOfSerdes(t *testing.T) {
 	type numbers = streams.Stream[string, int64]
-	text := streams.WithSerdes[string, int64](nil, decimal{})
+	text := streams.WithValueSerde[int64](decimal{})
 	keep := func(string, int64) bool { return true }
 	for name, build := range map[string]func(s numbers) numbers{
 		"Filter":    func(s numbers) numbers { return s.Filter(keep, text) },

@@ -117,7 +117,7 @@ func (n *routeNode[K, V]) push(it *item[K, V]) {
 	topic := n.choose(it.key, it.value)
 	w := n.writers[topic]
 	if w == nil {
-		dest, err := n.in.env.Dest(topic)
+		dest, err := n.dest(topic)
 		if err != nil {
 			n.in.env.Fail(n.step.name, task.KindProduce, err)
 			return
@@ -126,6 +126,13 @@ func (n *routeNode[K, V]) push(it *item[K, V]) {
 		n.writers[topic] = w
 	}
 	w.write(it)
+}
+
+func (n *routeNode[K, V]) dest(topic string) (int, error) {
+	if n.in.sub.topology.owns(topic) {
+		return 0, fmt.Errorf("topic %q belongs to the application itself: choose another", topic)
+	}
+	return n.in.env.Dest(topic)
 }
 
 // Reasons for which a record is dropped and counted.

@@ -63,6 +63,7 @@ type sourceNode[K, V any] struct {
 }
 
 func (n *sourceNode[K, V]) take(r *task.Record) {
+	n.in.env.Enter(n.step.name) // serdes are the user's code too
 	it := &n.it
 	it.rawKey, it.nullKey = r.Key, r.Key == nil
 	it.rawValue, it.nullValue = r.Value, r.Value == nil

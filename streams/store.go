@@ -42,7 +42,9 @@ func Ordered() OrderedOption { return OrderedOption{} }
 // OrderedOption is what [Ordered] returns.
 type OrderedOption struct{}
 
-func (OrderedOption) applyStore(o *options) { o.ordered = true }
+func (OrderedOption) applyStore(o *options)       { o.ordered = true }
+func (OrderedOption) applyTable(o *options)       { o.ordered = true }
+func (OrderedOption) applyTableSource(o *options) { o.ordered = true }
 
 // NewStore declares a store. The name is its identity on disk and in its changelog, <application id>-<name>-changelog, and must survive a
 // change of the code. Without [Ordered] the store is read by key only.

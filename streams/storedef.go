@@ -30,7 +30,7 @@ func tableOptions(opts []TableOption) (o options) {
 
 // tableStore gives a step the store of its table.
 func (b *Builder) tableStore(s *step, name string, o options) *storeDef {
-	def := &storeDef{name: name, noChangelog: o.noChangelog}
+	def := &storeDef{name: name, ordered: o.ordered, noChangelog: o.noChangelog}
 	emission := o.emission
 	if emission == emitDefault {
 		emission = b.emission

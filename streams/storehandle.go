@@ -11,7 +11,8 @@ import (
 	"github.com/understudy-streams/understudy/task"
 )
 
-// StoreHandle is a store as one task has it. It is used by that task's processor only, within Process and punctuations; Start may read.
+// StoreHandle is a store as one task has it. It is used by that task's processor only, within Process and punctuations; Start may read. In
+// Close and later it finds nothing and writes nothing.
 //
 // Errors are sticky: a store that cannot be read or written, or a key or value that cannot be encoded, fails the whole unit, whatever the
 // processor returns. From then on Get finds nothing, loops over the store end, and writes do nothing.
@@ -56,11 +57,15 @@ func (h *StoreHandle[K, V]) GetTime(key K) (value V, at time.Time, found bool) {
 // Put writes the value of a key with the timestamp of the record or punctuation in hand. A nil []byte or a nil pointer deletes the row.
 func (h *StoreHandle[K, V]) Put(key K, value V) { h.put(key, value, h.in.ts) }
 
-// PutTime writes the value of a key with a timestamp.
+// PutTime writes the value of a key with a timestamp, which is not before 1970.
 func (h *StoreHandle[K, V]) PutTime(key K, value V, at time.Time) { h.put(key, value, at.UnixMilli()) }
 
 func (h *StoreHandle[K, V]) put(key K, value V, ts int64) {
 	if !h.writable() {
+		return
+	}
+	if ts < 0 {
+		h.check(task.KindTimestamp, fmt.Errorf("a row of store %q with timestamp %d: timestamps are not below 0", h.name, ts))
 		return
 	}
 	k, ok := h.encodeKey(key)
@@ -184,6 +189,9 @@ func (h *StoreHandle[K, V]) writable() bool {
 var errNotOpen = errors.New("the store was not opened: attach it with WithStores")
 
 func (h *StoreHandle[K, V]) usable() bool {
+	if h.in.closed {
+		return false
+	}
 	if h.rows == nil {
 		h.check(task.KindStore, errNotOpen)
 		return false

@@ -217,3 +217,13 @@ func TestNegativeTimestamps(t *testing.T) {
 		require.Equal(t, []string{"k:v@7", "k:w@7"}, show(streamstest.Out(d, "out", serde.String, serde.String).ReadAll()))
 	})
 }
+
+func TestToTopicWritesNoTopicOfTheApplication(t *testing.T) {
+	b := streams.NewBuilder()
+	in := b.Stream("in", serde.String, serde.String)
+	in.ToTable("t")
+	in.ToTopic(func(_, v string) string { return v })
+	d := streamstest.New(t, b)
+	err := streamstest.In(d, "in", serde.String, serde.String).TryPipe("k", "test-t-changelog")
+	require.ErrorContains(t, err, `topic "test-t-changelog" belongs to the application itself: choose another`)
+}

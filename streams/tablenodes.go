@@ -28,6 +28,7 @@ func (n *tableNode[K, V]) push(it *item[K, V]) {
 		r.in.env.Dropped(droppedNullKey, 1)
 		return
 	}
+	r.in.env.Enter(r.step.name)
 	key, ok := r.encodeKey(&n.keys, n.key[:0], it.key, it.rawKey)
 	if !ok {
 		return

@@ -52,3 +52,25 @@ func TestADerivedTableHasNoStore(t *testing.T) {
 	_, err := b.Build("app")
 	require.ErrorContains(t, err, `step "tablefilter" has no store of its own`)
 }
+
+// A table that is declared ordered can be iterated over.
+func TestAnOrderedTable(t *testing.T) {
+	b := streams.NewBuilder()
+	names := b.Table("names", serde.String, serde.String, streams.Ordered())
+	b.Stream("asks", serde.String, serde.String).Process("all", func(init *streams.Init) textProcessor {
+		h := names.Store().Open(init)
+		return textFunc(func(c *textContext, r textRecord) error {
+			for k, v := range h.Range("a", "b") {
+				c.Forward(textRecord{Key: k, Value: v})
+			}
+			return nil
+		})
+	}, streams.WithStores(names.Store())).To("out")
+	d := streamstest.New(t, b)
+	in := streamstest.In(d, "names", serde.String, serde.String)
+	for _, k := range []string{"b", "c", "a"} {
+		in.Pipe(k, "of "+k, streamstest.AtMillis(1))
+	}
+	streamstest.In(d, "asks", serde.String, serde.String).Pipe("q", "", streamstest.AtMillis(2))
+	require.Equal(t, []string{"a:of a@2", "b:of b@2"}, show(streamstest.Out(d, "out", serde.String, serde.String).ReadAll()))
+}

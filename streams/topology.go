@@ -54,7 +54,7 @@ func newTopology(b *Builder, app string) (*Topology, error) {
 	}
 	t.listTopics()
 	t.copartition()
-	if faults := append(t.checkNames(), t.checkPartitions()...); len(faults) > 0 {
+	if faults := slices.Concat(t.checkNames(), t.checkTimestamps(), t.checkPartitions()); len(faults) > 0 {
 		return nil, newTopologyError(faults)
 	}
 	return t, nil
@@ -136,7 +136,7 @@ func (sub *subtopology) input(topic string) task.Input {
 	for _, s := range sub.steps {
 		if s.kind == sourceStep && s.topic.full(sub.topology.applicationID) == topic {
 			in.Repartition = s.topic.repartition != nil
-			in.NegativeTimestamp = max(in.NegativeTimestamp, s.negative)
+			in.NegativeTimestamp = max(in.NegativeTimestamp, s.negative) // two that say different things are a fault
 		}
 	}
 	return in
@@ -212,8 +212,34 @@ func (t *Topology) listTopics() {
 // checkNames reports an internal topic that the user reads or writes by its full name.
 func (t *Topology) checkNames() (faults []error) {
 	for _, topic := range t.Internal {
+		if len(topic.Name) > mostTopic {
+			faults = append(faults, fmt.Errorf("the name of topic %q is longer than %d bytes: shorten the application id or the name of the step or store",
+				topic.Name, mostTopic))
+		}
 		if slices.Contains(t.Sources, topic.Name) || slices.Contains(t.Sinks, topic.Name) {
 			faults = append(faults, fmt.Errorf("topic %q belongs to the application itself: use the step that makes it, or another name", topic.Name))
+		}
+	}
+	return faults
+}
+
+// owns reports whether a topic belongs to the application itself.
+func (t *Topology) owns(topic string) bool {
+	return slices.ContainsFunc(t.Internal, func(i InternalTopic) bool { return i.Name == topic })
+}
+
+// checkTimestamps reports a topic whose sources do not agree on negative timestamps. One that says nothing agrees with all.
+func (t *Topology) checkTimestamps() (faults []error) {
+	said := make(map[string]task.NegativeTimestamp)
+	for _, sub := range t.subs {
+		for _, s := range sub.steps {
+			if s.kind != sourceStep || s.negative == task.Fail {
+				continue
+			}
+			if before, ok := said[s.topic.name]; ok && before != s.negative {
+				faults = append(faults, fmt.Errorf("topic %q is read twice, with different options OnNegativeTimestamp: give both the same", s.topic.name))
+			}
+			said[s.topic.name] = s.negative
 		}
 	}
 	return faults
