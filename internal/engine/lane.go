@@ -120,6 +120,9 @@ func (l *lane) take(limit int) *batch {
 			if head, ok := split(p, room, len(b.pieces) == 0); ok {
 				l.bytes -= head.group.Bytes
 				b.add(head)
+				if len(p.group.Records) == 0 {
+					n++ // one record that is larger than a batch may be: nothing is left of the piece
+				}
 			}
 			break
 		}
@@ -161,13 +164,14 @@ func split(p *piece, room int, must bool) (head piece, ok bool) {
 		return piece{}, false
 	}
 	head = *p
-	head.group.Records, head.group.Bytes = p.group.Records[:n], min(size, p.group.Bytes)
-	p.group.Records, p.group.Bytes = p.group.Records[n:], max(p.group.Bytes-size, 0)
-	if len(p.group.Records) > 0 {
-		p.owner.ack(p.seq, -1) // one piece more to be acknowledged
-	} else {
-		p.group.Bytes = 0
+	head.group.Records = p.group.Records[:n]
+	p.group.Records = p.group.Records[n:]
+	if len(p.group.Records) == 0 {
+		return head, true
 	}
+	head.group.Bytes = min(size, p.group.Bytes)
+	p.group.Bytes -= head.group.Bytes
+	p.owner.ack(p.seq, -1) // one piece more to be acknowledged
 	return head, true
 }
 

@@ -58,6 +58,11 @@ func (b *senderBench) step(ev SenderEvent) {
 	for _, a := range b.s.Step(b.now, ev) {
 		switch a := a.(type) {
 		case Produce:
+			for _, batch := range a.Batches {
+				for _, g := range batch.Groups {
+					require.NotEmpty(b.t, g.Records, "a group without a record in a batch for %s", batch.TopicPartition)
+				}
+			}
 			b.sent = append(b.sent, a)
 		case EffectsAcked:
 			b.acks = append(b.acks, a)
@@ -255,6 +260,26 @@ func TestSenderSplitsWhatIsTooLarge(t *testing.T) {
 		}
 		require.Equal(t, 10, total)
 	})
+}
+
+// Each record is larger than a batch may be: they go one by one, and leave nothing behind in the lane.
+func TestSenderSendsRecordsLargerThanABatch(t *testing.T) {
+	b := newSenderBench(t, SenderConfig{MaxBatch: 50})
+	b.ready(map[task.TopicPartition]int32{out0: 1})
+	for seq := range uint64(3) {
+		b.step(EffectsMade{effects(id00, 1, seq+1, 1, 100, out0)})
+	}
+	b.step(LeadersKnown{Leaders: map[task.TopicPartition]int32{out0: 1}})
+	b.after(10 * time.Millisecond)
+	for seq := range uint64(3) {
+		require.Len(t, b.sent, int(seq)+1)
+		require.Len(t, b.last().Batches[0].Groups, 1)
+		b.answer(b.last(), kcode.None, int64(seq))
+		require.Equal(t, seq+1, b.acks[len(b.acks)-1].Seq)
+		b.after(10 * time.Millisecond)
+	}
+	require.True(t, b.s.Idle())
+	require.Len(t, b.sent, 3)
 }
 
 func TestSenderGivesUpATopicThatStaysAway(t *testing.T) {
