@@ -102,6 +102,14 @@ func (l *lane) push(p piece, now time.Time) {
 	l.bytes += p.group.Bytes
 }
 
+// next is the size of the batch that take would make, in bytes, or a little more.
+func (l *lane) next(limit int) int {
+	if l.sent != nil {
+		return l.sent.bytes
+	}
+	return min(l.bytes, max(limit, recordSize(&l.queue[0].group.Records[0])))
+}
+
 // take makes a batch of at most limit bytes, or gives the one that has to be sent again.
 func (l *lane) take(limit int) *batch {
 	if l.sent != nil {

@@ -13,6 +13,7 @@ import (
 type SenderConfig struct {
 	BatchBytes  int           // a partition's batch is sent at once from this size on; default 256 KiB
 	MaxBatch    int           // no batch is larger, unless a single record is; default 900 kB, below the broker's default message.max.bytes
+	MaxRequest  int           // no request is larger, unless a single batch is; default 32 MiB, below the broker's default socket.request.max.bytes
 	Linger      time.Duration // how long a smaller batch waits for company; default 5 ms (linger.ms)
 	InFlight    int           // requests on the way to one broker; default 5 (max.in.flight.requests.per.connection)
 	Backoff     time.Duration // before a retry, doubled up to 1 s; default 50 ms (retry.backoff.ms)
@@ -23,6 +24,7 @@ type SenderConfig struct {
 func (c SenderConfig) withDefaults() SenderConfig {
 	c.BatchBytes = cmp.Or(c.BatchBytes, 256<<10)
 	c.MaxBatch = cmp.Or(c.MaxBatch, 900_000)
+	c.MaxRequest = cmp.Or(c.MaxRequest, 32<<20)
 	c.Linger = cmp.Or(c.Linger, 5*time.Millisecond)
 	c.InFlight = cmp.Or(c.InFlight, 5)
 	c.Backoff = cmp.Or(c.Backoff, 50*time.Millisecond)
@@ -347,8 +349,14 @@ func (s *Sender) sendOne() bool {
 	s.lastReq++
 	req := &request{broker: broker}
 	p := Produce{Request: s.lastReq, Broker: broker, Timeout: s.cfg.RequestWait}
+	size := 0
 	for _, l := range s.order {
 		if l.leader == broker && s.ready(l) {
+			next := l.next(s.cfg.MaxBatch)
+			if size > 0 && size+next > s.cfg.MaxRequest {
+				continue // the request after this one has it
+			}
+			size += next
 			b := l.take(s.cfg.MaxBatch)
 			p.Batches = append(p.Batches, ProduceBatch{
 				TopicPartition: l.to, ProducerID: s.pid, Epoch: s.epoch, FirstSequence: l.seq, Groups: b.groups,

@@ -282,6 +282,28 @@ func TestSenderSendsRecordsLargerThanABatch(t *testing.T) {
 	require.Len(t, b.sent, 3)
 }
 
+func TestSenderBoundsARequest(t *testing.T) {
+	b := newSenderBench(t, SenderConfig{MaxRequest: 250})
+	tps := make([]task.TopicPartition, 5)
+	leaders := map[task.TopicPartition]int32{}
+	for i := range tps {
+		tps[i] = task.TopicPartition{Topic: "out", Partition: int32(i)}
+		leaders[tps[i]] = 1
+		b.step(EffectsMade{effects(id00, 1, uint64(i+1), 1, 100, tps[i])})
+	}
+	b.ready(leaders)
+	b.after(10 * time.Millisecond)
+	seen := map[task.TopicPartition]bool{}
+	for _, p := range b.sent {
+		require.LessOrEqual(t, len(p.Batches), 2)
+		for _, batch := range p.Batches {
+			require.False(t, seen[batch.TopicPartition])
+			seen[batch.TopicPartition] = true
+		}
+	}
+	require.Len(t, seen, len(tps), "all of them are on the way, in several requests")
+}
+
 func TestSenderGivesUpATopicThatStaysAway(t *testing.T) {
 	b := newSenderBench(t, SenderConfig{})
 	b.step(EffectsMade{effects(id00, 1, 1, 1, 10, out0)})
