@@ -42,6 +42,9 @@
 // concurrent use, while a [Processor] made by its supplier belongs to one task. Decoded values belong to the program for ever. Values of
 // type []byte and headers are borrowed until the function that gets them returns.
 //
+// All steps behind one step are given the same value. A function that changes what a slice, a map or a pointer leads to changes it for the
+// others too, so it makes a copy first; only the result that an aggregation gets is its own to change.
+//
 // # Running
 //
 // [New] checks everything and connects to nothing; [App.Run] runs until its context ends. Processes with the same [Config].ApplicationID share

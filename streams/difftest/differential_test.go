@@ -379,7 +379,7 @@ func (x *bench) act(i int, a act) {
 	default:
 		x.note("%d commit", i)
 		x.w.commit()
-		x.tb.try(x.d.Commit) // its error is checked
+		x.agree(x.d.TryCommit())
 		x.checkErr()
 	}
 }
@@ -405,10 +405,16 @@ func (x *bench) pipe(i int, a act) {
 	}
 	x.w.append(topic, partition, entry{rec: rec{k.val, v.val, at, headers}})
 	x.w.settle()
-	if !errors.Is(err, x.d.Err()) {
-		x.fatalf("TryPipe says %v, Err says %v", err, x.d.Err())
-	}
+	x.agree(err)
 	x.checkErr()
+}
+
+// agree checks that what is returned is what Err says.
+func (x *bench) agree(err error) {
+	x.rt.Helper()
+	if !errors.Is(err, x.d.Err()) {
+		x.fatalf("it returned %v, Err says %v", err, x.d.Err())
+	}
 }
 
 func (x *bench) restart(a act) {
@@ -445,12 +451,12 @@ func (x *bench) finish() {
 		x.restart(act{})
 	}
 	x.w.commit()
-	x.tb.try(x.d.Commit)
+	x.agree(x.d.TryCommit())
 	x.checkErr()
 	for x.w.err != nil {
 		x.restart(act{})
 		x.w.commit()
-		x.tb.try(x.d.Commit)
+		x.agree(x.d.TryCommit())
 	}
 	topics := append([]string{"dyn0", "dyn1"}, x.outs...)
 	for _, in := range x.d.Topology().Internal {

@@ -3,7 +3,8 @@ package serde
 // Bytes passes bytes through. A nil slice is null, an empty one that is not nil is present and empty: nil returned by a mapper makes a
 // tombstone, []byte{} makes an empty value.
 //
-// Decode returns a view of the record, valid until the function that gets it returns; clone what is to be kept ([bytes.Clone]).
+// Decode returns a view of the record, valid until the function that gets it returns; clone what is to be kept ([bytes.Clone]). It is not to
+// be written to, since other steps look at the same bytes; appending to it is safe.
 var Bytes Serde[[]byte] = bytesSerde{}
 
 type bytesSerde struct{}

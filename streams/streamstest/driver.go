@@ -146,6 +146,13 @@ func (d *Driver) Commit() {
 	d.check()
 }
 
+// TryCommit is Commit for an emission that may fail: it returns the error that an application would end with.
+func (d *Driver) TryCommit() error {
+	d.t.Helper()
+	d.commit()
+	return d.err
+}
+
 // Err returns why a task has stopped: a [*streams.RecordError] if a record failed. It is nil while all tasks run.
 func (d *Driver) Err() error { return d.err }
 

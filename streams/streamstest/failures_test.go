@@ -96,4 +96,17 @@ func TestErrIsTheRecordsError(t *testing.T) {
 	require.Equal(t, err, d.Err())
 	var failed *streams.RecordError
 	require.ErrorAs(t, err, &failed)
+	require.Equal(t, err, d.TryCommit())
+}
+
+func TestTryCommitSaysThatAnEmissionFailed(t *testing.T) {
+	b := streams.NewBuilder()
+	broken := errors.New("broken")
+	b.Table("in", serde.String, serde.String).ToStream().
+		TryForEach("fails", func(context.Context, streams.Record[string, string]) error { return broken })
+	d := streamstest.New(t, b, streamstest.HoldCommits())
+	require.NoError(t, d.TryCommit())
+	streamstest.In(d, "in", serde.String, serde.String).Pipe("k", "v")
+	require.ErrorIs(t, d.TryCommit(), broken)
+	require.Zero(t, d.Committed("in", 0))
 }

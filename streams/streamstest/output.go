@@ -88,6 +88,17 @@ func (o *Output[K, V]) ReadAll() []streams.Record[K, V] {
 	return out
 }
 
+// ReadKeyValues returns the keys and values of all records that were not read yet, without their times and headers. A null is the zero
+// value here.
+func (o *Output[K, V]) ReadKeyValues() []streams.KeyValue[K, V] {
+	o.raw.d.t.Helper()
+	var out []streams.KeyValue[K, V]
+	for r, ok := o.Read(); ok; r, ok = o.Read() {
+		out = append(out, streams.KeyValue[K, V]{Key: r.Key, Value: r.Value})
+	}
+	return out
+}
+
 func decode[T any](d *Driver, s serde.Serde[T], src []byte) T {
 	d.t.Helper()
 	v, err := s.Decode(src)

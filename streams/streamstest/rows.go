@@ -21,8 +21,10 @@ type Rows[K, V any] struct {
 // Store returns the rows of a store. A name that the topology does not have fails the test.
 func Store[K, V any](d *Driver, name string, keys serde.Serde[K], values serde.Serde[V]) *Rows[K, V] {
 	d.t.Helper()
-	s := &Rows[K, V]{d: d, name: name, keys: keys, values: values}
-	s.partitions()
+	s := &Rows[K, V]{d: d, name: name}
+	p := s.partitions()[0]
+	changelog := p.r.spec.Stores[p.store].Changelog
+	s.keys, s.values = serde.For(keys, changelog, true), serde.For(values, changelog, false)
 	return s
 }
 
