@@ -1,6 +1,7 @@
 package realkafka
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -147,8 +148,41 @@ func (c *Cluster) Restart(node int) error {
 	return err
 }
 
-// Pause stops a node's clock: its connections stay open and nothing answers.
-func (c *Cluster) Pause(node int) error { return c.signal(node, syscall.SIGSTOP) }
+// Pause stops a node's clock: its connections stay open and nothing answers. It returns when every thread of the node stands still.
+func (c *Cluster) Pause(node int) error {
+	if err := c.signal(node, syscall.SIGSTOP); err != nil {
+		return err
+	}
+	pid, err := c.pid(node)
+	if err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(10 * time.Second); !standsStill(pid); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			return fmt.Errorf("realkafka: node %d still runs 10 s after it was told to stop", node)
+		}
+	}
+	return nil
+}
+
+// standsStill says whether all threads of a process are stopped. The signal returns before they are.
+func standsStill(pid int) bool {
+	stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	if err != nil || len(stats) == 0 {
+		return true // no /proc here: take it on trust
+	}
+	for _, path := range stats {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			continue // a thread that has ended
+		}
+		// The state follows the name, which is in parentheses and may hold any character.
+		if i := bytes.LastIndexByte(b, ')'); i >= 0 && i+2 < len(b) && b[i+2] != 'T' {
+			return false
+		}
+	}
+	return true
+}
 
 // Resume undoes Pause.
 func (c *Cluster) Resume(node int) error { return c.signal(node, syscall.SIGCONT) }
