@@ -46,6 +46,9 @@ func (r *Runtime) carry(a engine.Action) {
 	case engine.ToTask:
 		r.tasks.tell(a.Task, a.Epoch, a.Event)
 	case engine.ToSender:
+		if _, void := a.Event.(engine.DropAll); void {
+			r.offsets.reset() // a commit that nobody answers is void too, and would hold up what comes next
+		}
 		r.sender.put(a.Event)
 	case engine.Wake:
 		r.wake.set(a.At)
