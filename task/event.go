@@ -11,7 +11,7 @@ type (
 		Input int
 		Batch *Batch
 	}
-	// Acked says that the broker has all records of the Effects with this sequence.
+	// Acked says that the broker has all records of all Effects up to this sequence.
 	Acked struct{ Seq uint64 }
 	// Work lets the task process records: as many as Records says, or where that is 0 as many as fit into Max (default 5 ms) by a budget
 	// that learns from Took, the time that the previous Work step took (0: not measured).

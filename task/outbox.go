@@ -32,7 +32,7 @@ type outbox struct {
 
 	seq      uint64 // of the last effects cut
 	ready    []*Effects
-	inflight []*Effects // cut and not acknowledged, by sequence; nil where acknowledged out of order
+	inflight []*Effects // cut and not acknowledged, by sequence
 	oldest   uint64     // the sequence of inflight[0]
 	unacked  int        // bytes cut and not acknowledged
 	peak     int        // most effects in flight since the last trim
@@ -150,25 +150,21 @@ func (o *outbox) take() *Effects {
 	return e
 }
 
-// acked takes the memory of acknowledged effects back. A sequence that is not in flight is ignored.
+// acked takes the memory of all effects up to a sequence back. One that has not been cut is ignored.
 func (o *outbox) acked(seq uint64) {
-	i := int(seq - o.oldest)
-	if seq < o.oldest || i >= len(o.inflight) || o.inflight[i] == nil {
+	if seq < o.oldest || seq >= o.oldest+uint64(len(o.inflight)) {
 		return
 	}
-	e := o.inflight[i]
-	o.inflight[i] = nil
-	o.unacked -= e.Bytes
-	e.reset()
-	o.free = append(o.free, e)
-	done := 0
-	for done < len(o.inflight) && o.inflight[done] == nil {
-		done++
+	n := int(seq-o.oldest) + 1
+	for _, e := range o.inflight[:n] {
+		o.unacked -= e.Bytes
+		e.reset()
+		o.free = append(o.free, e)
 	}
-	if done > 0 {
-		o.inflight = o.inflight[:copy(o.inflight, o.inflight[done:])]
-		o.oldest += uint64(done)
-	}
+	rest := copy(o.inflight, o.inflight[n:])
+	clear(o.inflight[rest:])
+	o.inflight = o.inflight[:rest]
+	o.oldest += uint64(n)
 }
 
 // trim gives up memory that the traffic since the last trim did not need.

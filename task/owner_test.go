@@ -160,6 +160,19 @@ func TestNoCreditNoWork(t *testing.T) {
 	require.EqualValues(t, 10, w.owner.Stats().Processed)
 }
 
+func TestOneAckGivesTheCreditOfAllBeforeItBack(t *testing.T) {
+	w := newWorld(t, Config{Spec: mapSpec(), CreditBytes: 100})
+	w.holdAcks = true
+	for i := range 3 {
+		w.step(Fetched{0, batch(int64(i)+1, rec(int64(i), "21", "01234567", 10))})
+		w.step(Work{Records: 1})
+	}
+	require.Equal(t, []uint64{1, 2, 3}, w.unacked)
+	require.Equal(t, 78, w.owner.Stats().Unacked)
+	w.step(Acked{3}) // the sender skips the others where they are complete at the same time
+	require.Zero(t, w.owner.Stats().Unacked)
+}
+
 func TestTheBudgetFollowsTheClock(t *testing.T) {
 	w := newWorld(t, Config{Spec: mapSpec()})
 	o := w.owner

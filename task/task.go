@@ -252,7 +252,7 @@ func (t *Task) fire(clock Clock, at int64) bool {
 	}
 }
 
-// Acked takes the memory of acknowledged effects back.
+// Acked takes the memory of acknowledged effects back: of all up to this sequence.
 func (t *Task) Acked(seq uint64) { t.out.acked(seq) }
 
 // TakeEffects returns the next effects to hand over, in order, nil if there are none. Effects become ready when they have grown to 64 KiB,

@@ -382,6 +382,20 @@ func TestSenderDropAll(t *testing.T) {
 	require.Equal(t, int64(9), b.last().Batches[0].ProducerID)
 }
 
+func TestSenderAcksAPrefixOnce(t *testing.T) {
+	b := newSenderBench(t, SenderConfig{BatchBytes: 1})
+	b.ready(nil)
+	b.step(EffectsMade{effects(id00, 1, 1, 1, 10, out0)})
+	b.step(EffectsMade{effects(id00, 1, 2, 1, 10, out1)})
+	b.after(time.Second)
+	b.step(LeadersKnown{Leaders: map[task.TopicPartition]int32{out0: 1, out1: 2}})
+	require.Len(t, b.sent, 2)
+	b.answer(b.sent[1], kcode.None, 0)
+	require.Empty(t, b.acks, "the first is still on the way")
+	b.answer(b.sent[0], kcode.None, 0)
+	require.Equal(t, []EffectsAcked{{Task: id00, Epoch: 1, Seq: 2, Offsets: []GroupOffset{{out1, 0, 1}, {out0, 0, 1}}}}, b.acks)
+}
+
 func TestSenderEmptyEffectsAreAckedAtOnce(t *testing.T) {
 	b := newSenderBench(t, SenderConfig{})
 	b.step(EffectsMade{&task.Effects{Task: id00, Epoch: 1, Seq: 1}})
