@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"time"
 
 	"github.com/understudy-streams/understudy/task"
@@ -206,12 +207,14 @@ func nextSequence(seq int32, records int) int32 {
 	return int32((int64(seq) + int64(records)) & 0x7fffffff)
 }
 
-// requeue puts the pieces of the batch on the way back to the head of the queue, each split in two where there is one piece only, so that
-// the next batch is smaller.
+// requeue puts the pieces of the batch that was on the way back to the head of the queue, but for those that nobody waits for any more. Its
+// sequence must not have been used.
 func (l *lane) requeue() {
-	b := l.sent
-	l.queue = append(b.pieces[:len(b.pieces):len(b.pieces)], l.queue...)
-	l.bytes += b.bytes
+	pieces := slices.DeleteFunc(l.sent.pieces, func(p piece) bool { return p.owner.gone })
+	for i := range pieces {
+		l.bytes += pieces[i].group.Bytes
+	}
+	l.queue = append(pieces[:len(pieces):len(pieces)], l.queue...)
 	l.sent = nil
 }
 

@@ -130,6 +130,9 @@ func (s *Sender) tooLarge(l *lane, p ProducedPart) {
 	}
 	half := max(b.bytes/2, 1)
 	l.requeue()
+	if len(l.queue) == 0 {
+		return // nobody waits for it any more
+	}
 	next := l.take(half)
 	if next.records >= b.records { // nothing was cut off: cannot be, as there are two records
 		s.refused(l, p)
@@ -147,12 +150,12 @@ func (s *Sender) refused(l *lane, p ProducedPart) {
 			}})
 		}
 	}
-	// The sequence is free, but nothing more may follow in order from these owners.
+	// The sequence is free, but nothing more may follow in order from these owners, nor what they hand over before they hear of it: an ack of
+	// that would count for what is lost.
 	l.spare, l.sent = nil, nil
 	for i := range b.pieces {
-		o := b.pieces[i].owner
-		if !o.gone {
-			s.forget(o.key)
+		if o := b.pieces[i].owner; !o.gone {
+			s.end(o.key)
 		}
 	}
 	l.tries, l.retryAt, l.missing = 0, time.Time{}, time.Time{}
@@ -170,7 +173,7 @@ func (s *Sender) leaders(ev LeadersKnown) {
 			l.leader, l.missing = broker, time.Time{}
 			continue
 		}
-		if l.leader == unknownLeader {
+		if l.leader == unknownLeader && (l.sent == nil || !l.sent.onWay) { // else its answer tells more
 			s.stillMissing(l)
 		}
 	}

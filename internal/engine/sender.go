@@ -201,8 +201,7 @@ func (s *Sender) Step(now time.Time, ev SenderEvent) []SenderAction {
 	case LeadersKnown:
 		s.leaders(ev)
 	case ForgetTask:
-		s.ended[ev.Task] = max(s.ended[ev.Task], ev.Epoch)
-		s.forget(ownerKey{ev.Task, ev.Epoch})
+		s.end(ownerKey{ev.Task, ev.Epoch})
 	case DropAll:
 		s.dropped = max(s.dropped, ev.Epoch)
 		s.dropAll()
@@ -275,7 +274,9 @@ func (s *Sender) producerID(ev ProducerIDGiven) {
 // which may append them twice: at least once.
 func (s *Sender) newProducerID() { s.pid, s.havePID = -1, false }
 
-func (s *Sender) forget(key ownerKey) {
+// end drops what a life of a task has queued, and what it still hands over.
+func (s *Sender) end(key ownerKey) {
+	s.ended[key.task] = max(s.ended[key.task], key.epoch)
 	o := s.owners[key]
 	if o == nil {
 		return

@@ -352,6 +352,47 @@ func TestSenderABrokerThatSaysNothingOfUseIsAskedAgainForAWhile(t *testing.T) {
 	}
 }
 
+func TestSenderTakesNothingMoreOfATaskThatWasRefused(t *testing.T) {
+	b := newSenderBench(t, SenderConfig{BatchBytes: 1})
+	b.ready(nil)
+	b.step(EffectsMade{effects(id00, 1, 1, 1, 10, out0)})
+	b.step(LeadersKnown{Leaders: map[task.TopicPartition]int32{out0: 1, out1: 1}})
+	b.answer(b.last(), kcode.InvalidRecord, -1)
+	require.Len(t, b.bad, 1)
+	b.step(EffectsMade{effects(id00, 1, 2, 1, 10, out1)}) // the task has not heard of it yet
+	require.True(t, b.s.Idle())
+	require.Empty(t, b.acks, "an ack of the second would count for the first, which is lost")
+}
+
+func TestSenderALeaderThatGoesWhileABatchIsOnTheWay(t *testing.T) {
+	b := newSenderBench(t, SenderConfig{BatchBytes: 1})
+	b.step(EffectsMade{effects(id00, 1, 1, 1, 10, out0)})
+	b.ready(map[task.TopicPartition]int32{out0: 1})
+	b.step(LeadersKnown{Leaders: map[task.TopicPartition]int32{out0: unknownLeader}})
+	for range 40 {
+		b.after(time.Second)
+		b.step(LeadersKnown{})
+	}
+	require.Empty(t, b.bad, "its answer tells more")
+	b.answer(b.last(), kcode.None, 0)
+	require.Len(t, b.acks, 1)
+}
+
+func TestSenderDoesNotSendAgainWhatNobodyWaitsFor(t *testing.T) {
+	b := newSenderBench(t, SenderConfig{})
+	b.step(EffectsMade{effects(id00, 1, 1, 2, 10, out0)})
+	b.step(EffectsMade{effects(id01, 1, 1, 2, 10, out0)})
+	b.ready(map[task.TopicPartition]int32{out0: 1})
+	b.after(5 * time.Millisecond)
+	b.step(ForgetTask{Task: id00, Epoch: 1})
+	b.answer(b.last(), kcode.MessageTooLarge, -1)
+	require.Len(t, b.last().Batches[0].Groups, 1)
+	b.step(ForgetTask{Task: id01, Epoch: 1})
+	b.answer(b.last(), kcode.MessageTooLarge, -1)
+	require.Len(t, b.sent, 2)
+	require.True(t, b.s.Idle())
+}
+
 func TestSenderForgetsATask(t *testing.T) {
 	b := newSenderBench(t, SenderConfig{BatchBytes: 1})
 	b.step(EffectsMade{effects(id00, 1, 1, 1, 10, out0)})
