@@ -89,6 +89,26 @@ func TestCloseThatIsOverdue(t *testing.T) {
 	}
 }
 
+func TestDeadlinesOutliveEarlierWakeUps(t *testing.T) {
+	cases := []struct {
+		name  string
+		begin func(w *world)
+		after time.Duration
+	}{
+		{"of an end", func(w *world) { w.step(Close{Within: 200 * time.Millisecond}) }, 200 * time.Millisecond},
+		{"of a release", func(w *world) { w.rebalance() }, 250 * time.Millisecond},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			w := marked(t, id00)
+			c.begin(w)
+			due := w.now.Add(c.after)
+			w.after(10 * time.Millisecond) // somebody else's
+			require.Equal(t, due, w.wake)
+		})
+	}
+}
+
 func TestCloseInAGreaterHurry(t *testing.T) {
 	w := running(t, nil, id00)
 	w.step(Close{})

@@ -189,6 +189,7 @@ func (e *Engine) do(a Action) { e.out = append(e.out, a) }
 
 func (e *Engine) note(n Notice) { e.do(Note{Note: n}) }
 
+// wakeAt asks for a Tick. Each Tick forgets what was asked for: who waits longer asks again whenever the Engine settles.
 func (e *Engine) wakeAt(t time.Time) {
 	if e.wake.IsZero() || t.Before(e.wake) {
 		e.wake = t
@@ -247,7 +248,6 @@ func (e *Engine) topicsReady(ev TopicsReady) {
 		e.note(Notice{Kind: NoticeRetry, What: "topics", Err: ev.Err})
 		e.startAt = e.now.Add(e.backoff(e.startTry))
 		e.startTry++
-		e.wakeAt(e.startAt)
 		return
 	}
 	e.startTry = 0
@@ -320,7 +320,6 @@ func (e *Engine) close(within time.Duration) {
 
 func (e *Engine) closeIn(within time.Duration) {
 	e.within, e.closeBy = within, e.now.Add(within)
-	e.wakeAt(e.closeBy)
 }
 
 // settleState moves the application's state on as far as its tasks allow.
@@ -334,6 +333,12 @@ func (e *Engine) settleState() {
 		}
 	case Closing:
 		e.settleClosing()
+	}
+	switch {
+	case e.state == Closing:
+		e.wakeAt(e.closeBy)
+	case e.state == Starting && !e.ensuring:
+		e.wakeAt(e.startAt)
 	}
 }
 
@@ -409,7 +414,6 @@ func (e *Engine) giveUp() {
 	}
 	e.left = true
 	e.closeBy = e.now.Add(leaveWait)
-	e.wakeAt(e.closeBy)
 	e.step(group.Stop{})
 }
 

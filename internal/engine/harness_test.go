@@ -33,8 +33,9 @@ type world struct {
 	t    *testing.T
 	e    *Engine
 	now  time.Time
-	acts []Action // of the last step
-	all  []Action // of all steps
+	acts []Action  // of the last step
+	all  []Action  // of all steps
+	wake time.Time // the earliest time asked for since the last Tick
 
 	join, sync, beat uint64 // requests of the member that are out
 	generation       int32
@@ -58,9 +59,15 @@ func newWorld(t *testing.T, change func(*Config)) *world {
 }
 
 func (w *world) step(ev Event) {
+	if _, tick := ev.(Tick); tick {
+		w.wake = time.Time{}
+	}
 	w.acts = slices.Clone(w.e.Step(w.now, ev))
 	w.all = append(w.all, w.acts...)
 	for _, a := range w.acts {
+		if a, ok := a.(Wake); ok && (w.wake.IsZero() || a.At.Before(w.wake)) {
+			w.wake = a.At
+		}
 		m, ok := a.(MemberAction)
 		if !ok {
 			continue

@@ -62,9 +62,6 @@ func (e *Engine) beginPrepare(p group.Prepare) {
 			e.closeLife(l) // it costs nothing to let go: nothing has been processed
 		}
 	}
-	if len(e.prepare.ids) > 0 {
-		e.wakeAt(e.prepare.until)
-	}
 }
 
 // settlePrepare answers the member when everything is released, or when the budget is used up, or when lost tasks are gone.
@@ -79,6 +76,9 @@ func (e *Engine) settlePrepare() {
 		closing = closing || l.state == lifeClosing && !l.stuck && !e.assigned
 	}
 	if closing || waiting && e.now.Before(p.until) {
+		if waiting {
+			e.wakeAt(p.until)
+		}
 		return
 	}
 	e.prepare, e.late = nil, e.late[:0]
