@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,7 +27,8 @@ type DB struct {
 
 	writerOpts sstable.WriterOptions // of tables to ingest
 
-	idle    chan struct{} // signals the janitor that a flush has ended
+	idle    chan struct{} // signals the janitor that a flush has ended; never closed, as a broken database may still tell of one
+	quit    chan struct{} // closed to end the janitor
 	stopped chan struct{} // closed when the janitor is gone
 
 	mu        sync.Mutex
@@ -53,6 +55,7 @@ func Open(opts Options) (*DB, error) {
 		fs:      newDelayFS(opts.FS, opts.RetryDelay),
 		health:  &health{dir: opts.Dir, log: opts.Log, l: opts.Listener, stop: make(chan struct{})},
 		idle:    make(chan struct{}, 1),
+		quit:    make(chan struct{}),
 		stopped: make(chan struct{}),
 		names:   map[string]uint32{},
 		byID:    map[uint32]string{},
@@ -196,33 +199,43 @@ func (d *DB) openTask(id statestore.TaskID, stores []statestore.Spec) (*taskStor
 // is ingested can outlive what was written before it.
 func (d *DB) register(stores []statestore.Spec) ([]uint32, error) {
 	ids := make([]uint32, len(stores))
-	b := d.db.NewBatch()
 	next := uint32(1)
 	for id := range d.byID {
 		next = max(next, id+1)
 	}
 	added := map[string]uint32{}
 	for i, s := range stores {
-		if ids[i] = d.names[s.Name]; ids[i] != 0 {
-			continue
+		if ids[i] = d.names[s.Name]; ids[i] == 0 {
+			ids[i] = next
+			added[s.Name] = next
+			next++
 		}
-		ids[i] = next
-		added[s.Name] = next
-		if err := b.Set(appendNameKey(nil, s.Name), appendStoreID(nil, next), nil); err != nil {
-			return nil, err
-		}
-		next++
 	}
 	if len(added) == 0 {
 		return ids, nil
 	}
-	if err := d.health.guard(func() error { return errors.Join(b.Commit(pebble.NoSync), d.db.Flush()) }); err != nil {
+	if err := d.health.guard(func() error { return d.writeNames(added) }); err != nil {
 		return nil, fmt.Errorf("pebblestore: write store names: %w", err)
 	}
 	for name, id := range added {
 		d.names[name], d.byID[id] = id, name
 	}
 	return ids, nil
+}
+
+func (d *DB) writeNames(added map[string]uint32) error {
+	b := d.db.NewBatch()
+	var err error
+	for name, id := range added {
+		err = errors.Join(err, b.Set(appendNameKey(nil, name), appendStoreID(nil, id), nil))
+	}
+	if err == nil {
+		err = b.Commit(pebble.NoSync)
+	}
+	if err = errors.Join(err, b.Close()); err != nil {
+		return err
+	}
+	return d.db.Flush()
 }
 
 // Tasks lists the tasks that have rows or positions.
@@ -278,7 +291,8 @@ func (d *DB) positions(id statestore.TaskID) (map[string]position, error) {
 
 // Close flushes and closes. All task stores must be closed before. If the disk does not take the flush within CloseTimeout the database
 // closes without it, and says so in its error; it is consistent all the same. A database that is broken cannot be closed: Close
-// returns the *BrokenError, and what the database holds is given back by the end of the process.
+// returns the *BrokenError, and what the database holds is given back by the end of the process. So is the memory of the caches if a scan
+// is still open then, which is an error too.
 func (d *DB) Close() error {
 	d.mu.Lock()
 	if d.closed {
@@ -294,12 +308,18 @@ func (d *DB) Close() error {
 
 	err := d.health.guard(d.lastFlush)
 	d.fs.close()
-	err = errors.Join(err, d.health.guard(d.db.Close))
-	close(d.idle)
+	closeErr := d.health.guard(d.db.Close)
+	close(d.quit)
 	if broken := d.health.err(); broken != nil {
 		return broken
 	}
 	<-d.stopped
+	if closeErr != nil {
+		err = errors.Join(err, fmt.Errorf("pebblestore: close %s: %w", d.opts.Dir, closeErr))
+		if strings.Contains(closeErr.Error(), "leaked iterators") {
+			return err // unref panics over a table that is still being read
+		}
+	}
 	d.unref()
 	return err
 }

@@ -155,3 +155,22 @@ func TestOpenNeedsADirectory(t *testing.T) {
 	_, err := Open(Options{})
 	require.ErrorContains(t, err, "Options.Dir")
 }
+
+// A user's call that has been given up may still range over a store while the application ends: the close says so and does no harm, and
+// the scan ends with an error.
+func TestScanThatOutlivesTheDatabase(t *testing.T) {
+	d, err := Open(Options{Dir: "db", FS: vfs.NewMem(), Memory: 16 << 20})
+	require.NoError(t, err)
+	ts, err := d.Open(oneTask, []statestore.Spec{{Name: "rows", Ordered: true}})
+	require.NoError(t, err)
+	require.NoError(t, ts.Apply(bigBatch(1)))
+	require.NoError(t, d.Flush())
+	it := ts.Reader(0).Scan(nil, nil, false)
+	require.True(t, it.Next())
+	require.NoError(t, ts.Close())
+	require.ErrorContains(t, d.Close(), "leaked iterators")
+	d.health.flushed() // Pebble may be late with its news
+	require.False(t, it.Next())
+	require.ErrorIs(t, it.Close(), ErrClosed)
+	d.unref() // what the end of the process does
+}

@@ -58,7 +58,12 @@ func (d *DB) asyncFlush() error {
 // a memtable and to files that are gone otherwise.
 func (d *DB) janitor() {
 	defer close(d.stopped)
-	for range d.idle {
+	for {
+		select {
+		case <-d.idle:
+		case <-d.quit:
+			return
+		}
 		d.mu.Lock()
 		open := slices.Collect(maps.Values(d.tasks))
 		d.mu.Unlock()

@@ -120,7 +120,8 @@ func (r *reader) closeIdle() {
 	}
 }
 
-// Scan iterates over the rows as they are now; what is written later does not show. Close it before the task's stores are closed.
+// Scan iterates over the rows as they are now; what is written later does not show. Close it before the task's stores are closed: one that
+// outlives them ends with an error.
 func (r *reader) Scan(lo, hi []byte, reverse bool) statestore.Iterator {
 	if err := r.check(); err != nil {
 		return &scan{err: err}
@@ -155,6 +156,11 @@ type scan struct {
 
 func (s *scan) Next() bool {
 	if s.it == nil {
+		return false
+	}
+	if err := s.r.check(); err != nil {
+		s.err = err
+		_ = s.Close()
 		return false
 	}
 	if !s.move() {
