@@ -24,10 +24,13 @@ const (
 	offsetNone    = int64(-2)
 )
 
-// opening gathers the requests of all tasks that are being opened, so that there is one for all of them.
+// opening gathers the requests of all tasks that are being opened, so that there is one for all of them. An answer counts for lives only
+// that had begun when it was asked for: before a task was assigned here, somebody else may have gone on with it.
 type opening struct {
 	fetch   uint64 // the OffsetFetch on the way
 	list    uint64 // the ListOffsets on the way
+	fetched uint64 // the youngest epoch that fetch is for
+	listed  uint64 // the youngest epoch that list is for
 	tries   int
 	retryAt time.Time
 }
@@ -57,9 +60,10 @@ func (e *Engine) storesOpened(ev StoresOpened) {
 		return
 	}
 	if ev.Err != nil {
+		closing := l.state == lifeClosing // else the failure closes it
 		l.opened = false
 		e.fail(&StoreError{Task: l.id, Op: "open", Err: ev.Err})
-		if l.state == lifeClosing {
+		if closing {
 			e.gone(l)
 		}
 		return
@@ -102,12 +106,12 @@ func (e *Engine) flushOpens() {
 		return
 	}
 	if len(fetch) > 0 && e.opens.fetch == 0 {
-		e.opens.fetch = e.request()
+		e.opens.fetch, e.opens.fetched = e.request(), e.epochs
 		_, _, coordinator := e.member.Membership()
 		e.do(FetchOffsets{Request: e.opens.fetch, Coordinator: coordinator, Parts: fetch})
 	}
 	if len(list) > 0 && e.opens.list == 0 {
-		e.opens.list = e.request()
+		e.opens.list, e.opens.listed = e.request(), e.epochs
 		e.do(ListOffsets{Request: e.opens.list, Parts: list})
 	}
 }
@@ -164,7 +168,7 @@ func (e *Engine) offsetsFetched(ev OffsetsFetched) {
 	e.opens.tries = 0
 	var bad error
 	for _, l := range e.order {
-		if l.state != lifeOpening {
+		if l.state != lifeOpening || l.epoch > e.opens.fetched {
 			continue
 		}
 		for i, tp := range l.inputs() {
@@ -216,7 +220,7 @@ func (e *Engine) offsetsListed(ev OffsetsListed) {
 	}
 	e.opens.tries = 0
 	for _, l := range slices.Clone(e.order) {
-		if l.state == lifeOpening && l.open.stores && len(l.unfetched()) == 0 && covers(ev, l.unlisted()) {
+		if l.state == lifeOpening && l.epoch <= e.opens.listed && l.open.stores && len(l.unfetched()) == 0 && covers(ev, l.unlisted()) {
 			e.bounds(l, ev)
 		}
 	}

@@ -124,6 +124,40 @@ func TestOpenRetriesLogBounds(t *testing.T) {
 	require.Equal(t, []int64{7}, only[StartTask](w).Positions)
 }
 
+// A task was here, was taken away, and is here again. Meanwhile somebody else may have gone on with it.
+func TestOpenTakesNoAnswerToWhatAnEarlierLifeAsked(t *testing.T) {
+	again := func(w *world) {
+		w.rebalance()
+		w.assign(nil)
+		w.closed(id10)
+		w.rebalance()
+		w.assign([]task.ID{id10})
+		w.stores(id10, statestore.NoPosition)
+	}
+	t.Run("committed offsets", func(t *testing.T) {
+		w := openingWorld(t, nil, id10)
+		f := only[FetchOffsets](w)
+		again(w)
+		w.committedAt(1, f)
+		w.committedAt(3, only[FetchOffsets](w))
+		w.listed(only[ListOffsets](w), 0, 0)
+		require.Equal(t, []int64{3}, only[StartTask](w).Positions)
+	})
+	t.Run("log bounds", func(t *testing.T) {
+		w := openingWorld(t, nil, id10)
+		f := only[FetchOffsets](w)
+		w.stores(id10, statestore.NoPosition)
+		w.committedAt(1, f)
+		l := only[ListOffsets](w)
+		again(w)
+		w.committedAt(3, ever[FetchOffsets](w)[1])
+		w.listed(l, 0, 0)
+		require.Empty(t, ever[StartTask](w), "the changelog may have grown")
+		w.listed(only[ListOffsets](w), 0, 7)
+		require.Equal(t, int64(7), w.notices(NoticeRestoreBegin)[0].End)
+	})
+}
+
 func TestOpenWithoutTheRightEnds(t *testing.T) {
 	w := openingWorld(t, nil, id00)
 	w.step(OffsetsFetched{Request: only[FetchOffsets](w).Request, Code: kcode.GroupAuthorizationFailed})
@@ -140,6 +174,9 @@ func TestOpenStoresThatFail(t *testing.T) {
 	require.Equal(t, "open", failed.Op)
 	require.Equal(t, Closing, w.e.State())
 	require.Empty(t, w.e.lives)
+	said := w.notices(NoticeTask)
+	require.Equal(t, []string{"opening", "closing", "closed"}, []string{said[0].Text, said[1].Text, said[2].Text})
+	require.Len(t, said, 3)
 }
 
 // A store that was of another topic is wiped when it is opened. What is wiped is said, also where the task is taken away meanwhile.
