@@ -51,9 +51,13 @@ type decoder struct {
 	borrowed bool // records of the set being decoded refer to it
 }
 
-// buffer gives n bytes for a record set.
+// maxSetBytes is how much decompressed records of one set may take before the rest of the set is left to be fetched again: compression hides
+// what a set holds from the bound of the fetch.
+const maxSetBytes = 16 << 20
+
+// buffer gives n bytes for a record set. A small set does not get a large spare one: should records refer to it, they would pin all of it.
 func (d *decoder) buffer(n int) []byte {
-	if n <= cap(d.spare) && n > 0 {
+	if n <= cap(d.spare) && n > cap(d.spare)/4 {
 		b := d.spare[:n]
 		d.spare = nil
 		return b
@@ -68,8 +72,8 @@ func (d *decoder) giveBack(set []byte) {
 	}
 }
 
-// decode turns a record set into a batch with the records from the offset on. The set belongs to the batch afterwards. There is always a
-// batch; with an error (a *CorruptBatchError) it has what precedes the damage.
+// decode turns a record set into a batch with the records from the offset on, or from there up to where maxSetBytes are exceeded. The set
+// belongs to the batch afterwards. There is always a batch; with an error (a *CorruptBatchError) it has what precedes the damage.
 func (d *decoder) decode(tp task.TopicPartition, set []byte, from int64, committed bool, aborted []abortedTxn) (*task.Batch, error) {
 	out := &task.Batch{Next: from}
 	d.borrowed, d.headers, d.active = false, nil, d.active[:0]
@@ -79,7 +83,7 @@ func (d *decoder) decode(tp task.TopicPartition, set []byte, from int64, committ
 	// The broker lists transactions in the order of their ends.
 	slices.SortFunc(aborted, func(a, b abortedTxn) int { return cmp.Compare(a.first, b.first) })
 	rest := set
-	for len(rest) > 0 {
+	for len(rest) > 0 && out.Bytes <= maxSetBytes {
 		n, whole := batchLen(rest)
 		if !whole {
 			break // the broker cuts the last batch where the bytes run out

@@ -240,6 +240,29 @@ func TestABombIsNotUnpacked(t *testing.T) {
 	require.Error(t, err)
 }
 
+func TestASetOfBombsIsUnpackedPieceByPiece(t *testing.T) {
+	var set []byte
+	for base := range int64(5) {
+		set = append(set, encoded(t, base, Zstd, task.OutRecord{Value: make([]byte, 7<<20)})...)
+	}
+	b, err := decodeSet(set, 0)
+	require.NoError(t, err)
+	require.Equal(t, []int64{0, 1, 2}, offsets(b.Records))
+	require.EqualValues(t, 3, b.Next, "the rest is fetched again")
+	b, err = decodeSet(set, b.Next)
+	require.NoError(t, err)
+	require.Equal(t, []int64{3, 4}, offsets(b.Records))
+	require.EqualValues(t, 5, b.Next)
+}
+
+func TestASmallSetDoesNotPinALargeBuffer(t *testing.T) {
+	var d decoder
+	d.giveBack(make([]byte, 1<<20))
+	require.Equal(t, 100, cap(d.buffer(100)))
+	require.Equal(t, 1<<20, cap(d.buffer(1<<19)))
+	require.Equal(t, 1<<19, cap(d.buffer(1<<19)), "it is given once")
+}
+
 func TestCompressedRecordsOwnTheirMemory(t *testing.T) {
 	var d decoder
 	set := encoded(t, 0, Zstd, numbered(10)...)

@@ -131,7 +131,9 @@ func (f *FetchConn) readPart(fr *frame, req FetchRequest) (FetchedPart, bool) {
 	part := FetchedPart{Code: kcode.Code(fr.int16()), HighWatermark: fr.int64(), LastStable: fr.int64(), LogStart: fr.int64()}
 	f.aborted = f.aborted[:0]
 	for range fr.count(16) {
-		f.aborted = append(f.aborted, abortedTxn{pid: fr.int64(), first: fr.int64()})
+		if f.aborted = append(f.aborted, abortedTxn{pid: fr.int64(), first: fr.int64()}); fr.err != nil {
+			break // the count was of bytes that do not come
+		}
 	}
 	fr.int32() // preferred replica: we ask leaders
 	set := f.decoder.buffer(fr.bytesLen())

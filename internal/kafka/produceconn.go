@@ -249,7 +249,9 @@ func readProducedPart(f *frame) ProducedPart {
 	f.int64() // log append time
 	f.int64() // log start
 	for range f.count(6) {
-		p.BadRecords = append(p.BadRecords, int(f.int32()))
+		if p.BadRecords = append(p.BadRecords, int(f.int32())); f.err != nil {
+			break // the count was of bytes that do not come
+		}
 		if why := f.str(nil); p.Message == "" {
 			p.Message = string(why)
 		}

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"bufio"
+	"bytes"
 	"io"
 	"net"
 	"testing"
@@ -153,4 +154,37 @@ func TestErrorsSayWhereAndWhat(t *testing.T) {
 	err := error(&ResponseError{Broker: "h:1", Request: "InitProducerID", Code: kcode.ClusterAuthorization, Message: "no"})
 	require.EqualError(t, err, "kafka: InitProducerID answered by broker h:1: CLUSTER_AUTHORIZATION_FAILED (31): no")
 	require.ErrorIs(t, err, kcode.ClusterAuthorization)
+}
+
+// An array whose length the answer's size allows may still end with the connection: what does not come takes no memory.
+func TestAnArrayThatBreaksOff(t *testing.T) {
+	answer := func(head []byte) *dataConn {
+		b := appendInt32(nil, 200<<20)
+		b = appendInt32(b, 1)
+		return canned(t, append(b, head...))
+	}
+	t.Run("fetch", func(t *testing.T) {
+		b := appendInt32(nil, 0) // throttle
+		b = appendInt16(b, 0)    // code
+		b = appendInt32(b, 0)    // session
+		b = appendInt32(b, 1)    // topics
+		b = appendString(b, "t")
+		b = appendInt32(b, 1) // partitions
+		b = appendInt32(b, 4) // partition
+		b = appendInt16(b, 0)
+		b = append(b, make([]byte, 24)...)
+		b = appendInt32(b, 10<<20) // aborted transactions
+		f := &FetchConn{data: answer(b)}
+		_, err := f.Fetch(FetchRequest{Parts: []FetchPart{{TopicPartition: someTP}}})
+		require.Error(t, err)
+		require.Less(t, cap(f.aborted), 100)
+	})
+	t.Run("produce", func(t *testing.T) {
+		b := appendInt32(nil, 4) // partition
+		b = append(b, make([]byte, 26)...)
+		b = appendInt32(b, 20<<20) // bad records
+		f := &frame{r: bufio.NewReader(bytes.NewReader(b)), left: 200 << 20}
+		require.Less(t, cap(readProducedPart(f).BadRecords), 100)
+		require.Error(t, f.err)
+	})
 }
