@@ -25,7 +25,10 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-const recordSize = int(unsafe.Sizeof(task.Record{}))
+const (
+	recordSize = int(unsafe.Sizeof(task.Record{}))
+	headerSize = int(unsafe.Sizeof(task.Header{}))
+)
 
 // batchHeader is the part of a batch before its records.
 type batchHeader struct {
@@ -45,7 +48,8 @@ type batchHeader struct {
 type decoder struct {
 	spare    []byte // a set that nothing refers to
 	names    map[string]string
-	headers  []task.Header // what is left of the slab that headers are cut from
+	headers  []task.Header // the slab that headers are cut from
+	slabs    int           // headers that the slabs of this set have room for
 	active   []int64       // producers inside an aborted transaction
 	codecs   decompressors
 	borrowed bool // records of the set being decoded refer to it
@@ -76,7 +80,7 @@ func (d *decoder) giveBack(set []byte) {
 // belongs to the batch afterwards. There is always a batch; with an error (a *CorruptBatchError) it has what precedes the damage.
 func (d *decoder) decode(tp task.TopicPartition, set []byte, from int64, committed bool, aborted []abortedTxn) (*task.Batch, error) {
 	out := &task.Batch{Next: from}
-	d.borrowed, d.headers, d.active = false, nil, d.active[:0]
+	d.borrowed, d.headers, d.slabs, d.active = false, nil, 0, d.active[:0]
 	if !committed {
 		aborted = nil
 	}
@@ -101,7 +105,7 @@ func (d *decoder) decode(tp task.TopicPartition, set []byte, from int64, committ
 
 // finish says what the batch weighs.
 func (d *decoder) finish(out *task.Batch, set []byte) *task.Batch {
-	out.Bytes += len(out.Records) * recordSize
+	out.Bytes += len(out.Records)*recordSize + d.slabs*headerSize
 	if d.borrowed {
 		out.Bytes += len(set)
 	} else {

@@ -263,6 +263,14 @@ func TestASmallSetDoesNotPinALargeBuffer(t *testing.T) {
 	require.Equal(t, 1<<19, cap(d.buffer(1<<19)), "it is given once")
 }
 
+func TestHeadersWeighSomething(t *testing.T) {
+	h := make([]task.Header, 100)
+	set := encoded(t, 0, None, task.OutRecord{Value: []byte("v"), Headers: h})
+	b, err := decodeSet(set, 0)
+	require.NoError(t, err)
+	require.Equal(t, len(set)+recordSize+100*headerSize, b.Bytes)
+}
+
 func TestCompressedRecordsOwnTheirMemory(t *testing.T) {
 	var d decoder
 	set := encoded(t, 0, Zstd, numbered(10)...)

@@ -65,7 +65,8 @@ func (d *decoder) readHeaders(w *walker, n int64, end int) []task.Header {
 	}
 	count := int(n)
 	if count > cap(d.headers)-len(d.headers) {
-		d.headers = make([]task.Header, 0, max(count, min(2*cap(d.headers), 4096), 64))
+		d.headers = make([]task.Header, 0, max(count, min(2*cap(d.headers), 4096), 16))
+		d.slabs += cap(d.headers)
 	}
 	at := len(d.headers)
 	d.headers = d.headers[:at+count]
