@@ -106,7 +106,12 @@ func (e *Effects) reset() {
 			kept = append(kept, c[:0])
 		}
 	}
-	clear(e.arena[len(kept):])
+	if len(kept) < len(e.arena) {
+		clear(e.arena[len(kept):])
+		for i := range e.Groups {
+			clear(e.Groups[i].Records) // or they would hold on to them
+		}
+	}
 	e.arena, e.chunk = kept, 0
 	e.Groups, e.Bytes, e.Seq = e.Groups[:0], 0, 0
 	clear(e.headers)

@@ -29,6 +29,12 @@ func TestCommitsFallOnTheInterval(t *testing.T) {
 	require.Len(t, w.commits, 1)
 	w.advance(300 * time.Millisecond)
 	require.Len(t, w.commits, 2)
+
+	w.feed(0, batch(3, rec(2, "a", "1", 10)))
+	w.advance(-time.Hour) // the clock is set back
+	require.Len(t, w.commits, 2)
+	w.advance(300 * time.Millisecond)
+	require.Len(t, w.commits, 3, "the interval begins anew")
 }
 
 func TestATaskThatOnlyMovedCommits(t *testing.T) {

@@ -58,6 +58,16 @@ func TestWaitingForALaggingInput(t *testing.T) {
 		w.feed(1, known(5, batch(5, rec(4, "y", "", 15))))
 		require.Equal(t, "xayb", *taken)
 	})
+	t.Run("however far the clock is set back", func(t *testing.T) {
+		w, taken := setup(wait)
+		w.feed(0, known(2, batch(1, rec(0, "a", "", 10))))
+		w.now = w.now.Add(-time.Hour)
+		w.work()
+		require.Empty(t, *taken)
+		w.advance(wait)
+		w.work()
+		require.Equal(t, "a", *taken)
+	})
 	t.Run("not for ever", func(t *testing.T) {
 		w, taken := setup(wait)
 		w.feed(0, known(2, batch(1, rec(0, "a", "", 10))))

@@ -49,6 +49,16 @@ func TestEffectsAreHandedOverInOrderAndRecycled(t *testing.T) {
 	require.Empty(t, o.free, "what the traffic does not need is given up")
 }
 
+func TestAHugeRecordIsNotHeldOnTo(t *testing.T) {
+	o := newOutbox(testID, 1)
+	o.dests = []destination{{Dest: Dest{Topic: "x"}, partitions: 1}}
+	o.add(&o.dests[0], 0, OutRecord{Value: o.active.commit(make([]byte, 2*chunkBytes))}, 0)
+	o.cut()
+	e := o.take()
+	o.acked(1)
+	require.Nil(t, e.Groups[:1][0].Records[:1][0].Value)
+}
+
 func TestTheArenaKeepsWhatItWasGiven(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := newOutbox(testID, 1)

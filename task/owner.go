@@ -65,11 +65,12 @@ func (o *Owner) Step(now time.Time, ev Event) []Action {
 	return o.actions
 }
 
-// begin notes the time. The commit interval of a task with nothing to commit passes unused.
+// begin notes the time. The commit interval of a task with nothing to commit passes unused, and one that a clock set back has stretched is
+// cut short.
 func (o *Owner) begin(now time.Time) {
 	o.now = now
 	o.t.turn(now)
-	if o.due.IsZero() || !now.Before(o.due) && !o.t.Dirty() {
+	if o.due.IsZero() || o.due.Sub(now) > o.t.cfg.CommitInterval || !now.Before(o.due) && !o.t.Dirty() {
 		o.due = nextMultiple(now, o.t.cfg.CommitInterval)
 	}
 }

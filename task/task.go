@@ -150,9 +150,7 @@ func (t *Task) idles() bool {
 	case t.in.next() < 0:
 		return false
 	}
-	if t.idleSince == never {
-		t.idleSince = t.now
-	}
+	t.idleSince = min(t.idleSince, t.now) // never is later than any time; and the clock may have been set back
 	return t.now-t.idleSince < t.cfg.MaxIdle.Milliseconds()
 }
 
