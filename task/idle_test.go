@@ -61,7 +61,7 @@ func TestWaitingForALaggingInput(t *testing.T) {
 	t.Run("however far the clock is set back", func(t *testing.T) {
 		w, taken := setup(wait)
 		w.feed(0, known(2, batch(1, rec(0, "a", "", 10))))
-		w.now = w.now.Add(-time.Hour)
+		w.advance(-time.Hour)
 		w.work()
 		require.Empty(t, *taken)
 		w.advance(wait)
