@@ -32,10 +32,10 @@ fmt-check: ## fail on files that gofmt would change
 	if [ -n "$$files" ]; then echo "gofmt -w these files:"; echo "$$files"; exit 1; fi
 
 unit: ## unit and integration tests of all packages, internal/lint among them
-	$(TIMED) go test -p 2 -timeout 10m ./...
+	$(TIMED) go test -p 2 -timeout 20m ./...
 
 race: ## tests of the packages where goroutines meet, under the race detector
-	@if [ "$$(go env CGO_ENABLED)" = 1 ]; then set -x; $(TIMED) go test -p 2 -timeout 10m -race $(addsuffix /...,$(RACE)); \
+	@if [ "$$(go env CGO_ENABLED)" = 1 ]; then set -x; $(TIMED) go test -p 2 -timeout 15m -short -race $(addsuffix /...,$(RACE)); \
 	else echo "left out: the race detector needs a C compiler"; fi
 
 lint: ## go vet, our own lint, and golangci-lint if it is installed

@@ -39,7 +39,19 @@ var bedNumber atomic.Int64
 // onBrokers runs a test on the embedded broker and on a real one.
 func onBrokers(t *testing.T, test func(t *testing.T, b *bed)) {
 	t.Run("embedded", func(t *testing.T) { test(t, embeddedBed(t)) })
-	t.Run("real", func(t *testing.T) { test(t, newBed(t, realkafka.Shared(t).Addrs(), nil)) })
+	t.Run("real", func(t *testing.T) { test(t, realBed(t)) })
+}
+
+// realBed is on the real broker that the tests of the package share. The short tests, which run under the race detector, do without.
+func realBed(t *testing.T) *bed {
+	notShort(t)
+	return newBed(t, realkafka.Shared(t).Addrs(), nil)
+}
+
+func notShort(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a real broker: left out of the short tests")
+	}
 }
 
 func embeddedBed(t *testing.T) *bed {

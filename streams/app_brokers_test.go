@@ -13,6 +13,7 @@ import (
 // Leaders, coordinators and the controller die while records come in: nothing is lost, and as our process lives and its producer is
 // idempotent, nothing counts twice.
 func TestAppSurvivesTheDeathOfBrokersUnderLoad(t *testing.T) {
+	notShort(t)
 	cluster := realkafka.Start(t, 3)
 	b := newBed(t, cluster.Addrs(), nil)
 	in, out := b.topic("in", 4), b.topic("out", 4)
@@ -43,6 +44,7 @@ func total(counts map[string]int64) (n int64) {
 
 // Every broker goes away for a while and comes back.
 func TestAppSurvivesARestartOfTheOnlyBroker(t *testing.T) {
+	notShort(t)
 	cluster := realkafka.Start(t, 1)
 	b := newBed(t, cluster.Addrs(), nil)
 	in, out := b.topic("in", 2), b.topic("out", 2)

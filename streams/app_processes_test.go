@@ -18,7 +18,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
-	"github.com/understudy-streams/understudy/internal/realkafka"
 	"github.com/understudy-streams/understudy/streams"
 	"github.com/understudy-streams/understudy/task"
 )
@@ -183,7 +182,7 @@ func covers(got, truth map[string]int64) bool {
 }
 
 func TestAppProcessesJoinAndLeaveUnderLoadAndEachRecordCountsOnce(t *testing.T) {
-	b := newBed(t, realkafka.Shared(t).Addrs(), nil)
+	b := realBed(t)
 	in, out := b.topic("in", 4), b.topic("out", 4)
 	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
 	first := b.spawn("count", dirs[0], in, out).running()
@@ -212,7 +211,7 @@ func diff(truth, got map[string]int64) map[string]int64 {
 }
 
 func TestAppProcessesKilledUnderLoadLoseNothing(t *testing.T) {
-	b := newBed(t, realkafka.Shared(t).Addrs(), nil)
+	b := realBed(t)
 	in, out := b.topic("in", 4), b.topic("out", 4)
 	dirs := []string{t.TempDir(), t.TempDir()}
 	first := b.spawn("count", dirs[0], in, out).running()
