@@ -30,8 +30,9 @@ func (o *Overlay) Dirty(i int) (key []byte, now Row, isPresent bool, before Row,
 }
 
 // Seal cuts: the active generation becomes the sealed one, and a new one begins. It appends one Change per dirty key to dst, in the order
-// in which keys were first written. Their bytes are a copy that stays valid until Applied or Drop, also beside further writes. It panics
-// if a generation is sealed already, or inside a unit.
+// in which keys were first written. Their bytes are a copy that stays valid until the Seal that follows Applied, also beside further writes;
+// after Drop they stay for good, as nobody waits then for whoever is still reading them. It panics if a generation is sealed already, or
+// inside a unit.
 func (o *Overlay) Seal(dst []Change) []Change {
 	if o.isSealed {
 		panic("statestore: Seal while a generation is sealed")

@@ -1,6 +1,9 @@
 package statestore
 
-import "errors"
+import (
+	"bytes"
+	"errors"
+)
 
 // OverlayConfig says how an [Overlay] works.
 type OverlayConfig struct {
@@ -28,6 +31,7 @@ type Overlay struct {
 	arena       arena
 	table       table
 	entries     []entry
+	last        uint32 // the entry that Get found last, which is mostly the one to be written next; 0 if it is gone
 	freeEntries uint32
 	befores     []past // only with KeepBefore
 	freeBefores uint32
@@ -64,7 +68,7 @@ func NewOverlay(cfg OverlayConfig) *Overlay {
 // reset makes the overlay empty and gives its memory back, but for what the next units need anyway.
 func (o *Overlay) reset() {
 	o.arena = arena{}
-	o.table = table{}
+	o.table, o.last = table{}, 0
 	o.entries = make([]entry, 1, 8)
 	o.befores = o.befores[:0]
 	if o.keepBefore {
@@ -92,6 +96,7 @@ func (o *Overlay) Get(key []byte) (Row, bool, error) {
 		}
 		o.trimBetweenReads()
 	}
+	o.last = id
 	e := &o.entries[id]
 	if e.flags&dirty == 0 {
 		e.flags |= recent
@@ -118,11 +123,10 @@ func (o *Overlay) Delete(key []byte, ts int64) error {
 }
 
 func (o *Overlay) write(key, value []byte, is flags, ts int64) error {
-	hash := hashKey(o.seed, key)
-	id := o.table.find(o.entries, &o.arena, hash, key)
-	if id == 0 {
+	id := o.last
+	if id == 0 || !bytes.Equal(o.arena.bytes(&o.entries[id].key), key) {
 		var err error
-		if id, err = o.entryForWrite(hash, key); err != nil {
+		if id, err = o.entryForWrite(key); err != nil {
 			return err
 		}
 	}
@@ -143,8 +147,12 @@ func (o *Overlay) write(key, value []byte, is flags, ts int64) error {
 	return nil
 }
 
-// entryForWrite makes an entry for a key that has none, with its committed row if the row before the write must be kept.
-func (o *Overlay) entryForWrite(hash uint32, key []byte) (uint32, error) {
+// entryForWrite finds the entry of a key, or makes one, with its committed row if the row before the write must be kept.
+func (o *Overlay) entryForWrite(key []byte) (uint32, error) {
+	hash := hashKey(o.seed, key)
+	if id := o.table.find(o.entries, &o.arena, hash, key); id != 0 {
+		return id, nil
+	}
 	if o.keepBefore && o.base != nil {
 		return o.load(hash, key)
 	}
@@ -250,6 +258,9 @@ func (o *Overlay) add(hash uint32, key []byte) uint32 {
 
 // remove forgets the key of an entry that is in no list.
 func (o *Overlay) remove(id uint32) {
+	if o.last == id {
+		o.last = 0
+	}
 	e := &o.entries[id]
 	o.table.remove(e.hash, id)
 	o.arena.free(&e.key)

@@ -307,6 +307,49 @@ func TestDropInsideAUnit(t *testing.T) {
 	require.NoError(t, rows.Close())
 }
 
+// Who still encodes the changes of a task that is lost must not see the next generation's bytes among them.
+func TestDropLeavesSealedChangesAsTheyAre(t *testing.T) {
+	o := NewOverlay(OverlayConfig{})
+	put := func(key, value string) { require.NoError(t, o.Put([]byte(key), []byte(value), 1)) }
+	put("a long key that has a block", "a value that has a block of its own")
+	put("short", "inline")
+	sealed := o.Seal(nil)
+	o.Drop(nil)
+	put("another key that has a block", "another value with a block of its o")
+	put("shirt", "infant")
+	o.Seal(nil)
+	o.Applied()
+	put("third", "value")
+	o.Seal(nil)
+	require.Equal(t, []Change{
+		{Key: []byte("a long key that has a block"), Value: []byte("a value that has a block of its own"), Timestamp: 1},
+		{Key: []byte("short"), Value: []byte("inline"), Timestamp: 1},
+	}, sealed)
+}
+
+// A write finds the entry of the read before it, unless that has been evicted, and maybe serves another key by now.
+func TestWriteAfterReadAndEviction(t *testing.T) {
+	o := NewOverlay(OverlayConfig{Base: withRows("a", "b", "c", "")})
+	get := func(key string) bool {
+		_, found, err := o.Get([]byte(key))
+		require.NoError(t, err)
+		return found
+	}
+	require.True(t, get("a"))
+	o.Begin()
+	require.Zero(t, o.clean.n, "evicted")
+	require.NoError(t, o.Put(nil, []byte("empty key"), 1))
+	require.NoError(t, o.Put([]byte("b"), []byte("x"), 1))
+	o.Keep()
+	require.True(t, get("a"))
+	require.NoError(t, o.Put([]byte("a"), []byte("y"), 1))
+	require.Len(t, o.Seal(nil), 3)
+	require.True(t, get(""))
+	o.Drop(nil)
+	require.NoError(t, o.Put(nil, []byte("z"), 1), "after the drop nothing was read")
+	require.Equal(t, []Change{{Key: []byte{}, Value: []byte("z"), Timestamp: 1}}, o.Seal(nil))
+}
+
 func TestSealBufferShrinks(t *testing.T) {
 	o := NewOverlay(OverlayConfig{})
 	require.NoError(t, o.Put([]byte("a"), make([]byte, 4<<20), 1))

@@ -15,13 +15,21 @@ func hashKey(seed uint64, key []byte) uint32 {
 		h = mix(h^binary.LittleEndian.Uint64(key), m1^seed)
 		key = key[8:]
 	}
-	var tail uint64
-	for i, b := range key {
-		tail |= uint64(b) << (8 * i)
-	}
-	h = mix(h^tail, m2^n)
+	h = mix(h^tail(key), m2^n)
 	h = mix(h^m2, m1)
 	return uint32(h ^ h>>32)
+}
+
+// tail packs the up to 7 bytes that are left; which of them it repeats follows from how many there are.
+func tail(b []byte) uint64 {
+	n := len(b)
+	switch {
+	case n >= 4:
+		return uint64(binary.LittleEndian.Uint32(b)) | uint64(binary.LittleEndian.Uint32(b[n-4:]))<<32
+	case n > 0:
+		return uint64(b[0]) | uint64(b[n/2])<<8 | uint64(b[n-1])<<16
+	}
+	return 0
 }
 
 func mix(a, b uint64) uint64 {

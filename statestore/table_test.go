@@ -61,3 +61,24 @@ func TestHashDependsOnSeedAndAllBytes(t *testing.T) {
 	}
 	require.NotEqual(t, hashKey(7, []byte{0}), hashKey(7, []byte{0, 0}), "the length counts")
 }
+
+// Keys that differ in few places, as numbered ones do, must not crowd: the number of slots that are looked at is that of random hashes.
+func TestProbesAreShort(t *testing.T) {
+	const n = 10_000
+	for _, format := range []string{"%d", "key-%d", "key-%012d", "%08d-suffix", "%x"} {
+		var tab table
+		keys := make([]uint32, n)
+		for i := range keys {
+			keys[i] = hashKey(7, fmt.Appendf(nil, format, i))
+			tab.insert(keys[i], uint32(i+1))
+		}
+		mask, probes := uint32(len(tab.slots)-1), 0
+		for i, h := range keys {
+			at := h & mask
+			for probes++; tab.slots[at] != uint64(h)<<32|uint64(i+1); probes++ {
+				at = (at + 1) & mask
+			}
+		}
+		require.Less(t, float64(probes)/n, 2.0, format) // 1.8 is expected at the fullest
+	}
+}
