@@ -59,8 +59,11 @@ func (v *view) settleReleases() {
 
 func (v *view) returnReleases() {
 	for _, t := range v.tasks {
-		if t.owner == nobody && !t.frozen && len(t.release) > 0 {
-			v.own(t, v.releaser(t))
+		if t.owner != nobody || t.frozen || len(t.release) == 0 {
+			continue
+		}
+		if from := v.releaser(t); !v.members[from].unfit[t.id] {
+			v.own(t, from)
 		}
 	}
 }
