@@ -186,6 +186,8 @@ func (t *Task) abandon(covered, later error) {
 	t.drop() // what callbacks wrote
 }
 
+// drop gives up what is not handed over. What is on its way to the broker stays as it is: the sender goes on reading it, and its memory, that
+// of the overlays' sealed rows too, is used by nobody again.
 func (t *Task) drop() {
 	for _, s := range t.stores {
 		s.Drop(nil)

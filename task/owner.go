@@ -159,7 +159,7 @@ func (o *Owner) release() {
 
 func (o *Owner) resume() {
 	switch {
-	case o.lost:
+	case o.lost && o.state != StateFailed:
 		o.fail(fmt.Errorf("task %v: resumed after it was lost: %w", o.t.cfg.ID, ErrLost))
 	case o.state == StateReleased, o.state == StateReleasing && o.t.Err() == nil:
 		o.releasing, o.t.draining = false, false

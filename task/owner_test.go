@@ -101,8 +101,58 @@ func TestALostTaskDropsWhatIsNotCommitted(t *testing.T) {
 	w.step(Release{})
 	require.Equal(t, []string{"Released"}, w.actions, "also when it has failed")
 	w.step(Lost{})
+	w.failed = nil
+	w.step(Resume{})
+	require.NoError(t, w.failed, "once")
 	w.step(Close{})
 	require.Equal(t, StateClosed, w.owner.State())
+}
+
+// The sender reads what it was handed until it has heard that the life is over, and callbacks run in the user's code meanwhile.
+func TestWhatIsOnItsWayOutlivesTheTask(t *testing.T) {
+	for _, end := range []Event{Lost{}, Close{}, Committed{errBad}} {
+		t.Run(fmt.Sprintf("%T", end), func(t *testing.T) {
+			s := countSpec(false)
+			build := s.Build
+			s.Build = func(e *Env) (*Graph, error) {
+				g, err := build(e)
+				count := g.Inputs[0]
+				g.Inputs[0] = func(r *Record) {
+					e.CommitAsync(func(error) {
+						for i := range 100 {
+							key := fmt.Appendf(nil, "a key that is longer than one that lies in its entry, number %d", i)
+							require.NoError(t, e.Store(0).Put(key, key, 1))
+							e.Send(0, 0, append(e.Tail(), key...), len(key), -1, 1, nil)
+						}
+					})
+					count(r)
+				}
+				return g, err
+			}
+			w := newWorld(t, Config{Spec: s})
+			w.holdCommits, w.holdAcks = true, true
+			for i := range 3 {
+				w.feed(0, batch(int64(i)+1, rec(int64(i), fmt.Sprintf("another key that does not lie in its entry, number %d", i), "v", 10)))
+			}
+			w.step(Fetched{0, batch(4, rec(3, "not handed over", "v", 10))})
+			bytes := func() (all []string) {
+				for _, e := range w.sent {
+					for _, g := range e.Groups {
+						for _, r := range g.Records {
+							all = append(all, g.To.String()+" "+show(r))
+						}
+					}
+				}
+				return all
+			}
+			before := bytes()
+			require.NotEmpty(t, before)
+			sealed := fmt.Sprint(w.seals[0].Stores)
+			w.step(end)
+			require.Equal(t, before, bytes())
+			require.Equal(t, sealed, fmt.Sprint(w.seals[0].Stores), "the store may be writing it")
+		})
+	}
 }
 
 func TestAFailureIsAnsweredAfterItsCommit(t *testing.T) {
