@@ -98,14 +98,13 @@ func (e *Engine) flushCommits() {
 	var ready []*life
 	more := false
 	for _, l := range e.order {
-		if l.sealed == nil {
-			continue
+		switch {
+		case l.sealed == nil:
+		case l.sealed.phase == awaitGather:
+			ready = append(ready, l)
+		case l.sealed.phase == awaitAcks:
+			more = true
 		}
-		ready = append(ready, l)
-		if l.sealed.phase != awaitGather {
-			ready = ready[:len(ready)-1]
-		}
-		more = more || l.sealed.phase == awaitAcks
 	}
 	if len(ready) == 0 {
 		c.gather = time.Time{}

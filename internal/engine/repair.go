@@ -59,6 +59,16 @@ func (e *Engine) readHole(l *life, ev Restored) bool {
 	return true
 }
 
+// holeOutOfRange goes on with a hole whose beginning is not in the log any more: nobody reads it there either.
+func (e *Engine) holeOutOfRange(l *life, h *hole, first int64) {
+	h.pos = min(max(h.pos, first), h.end)
+	if h.pos < h.end {
+		e.addRoute(h.src, Restore, h.pos, e.cfg.RestoreBytes*2)
+		return
+	}
+	e.rewrite(l, h)
+}
+
 func (l *life) holeOf(src FetchSource) *hole {
 	for _, h := range l.holes {
 		if h != nil && h.src == src && h.pos < h.end {

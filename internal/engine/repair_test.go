@@ -2,6 +2,7 @@ package engine
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -106,6 +107,33 @@ func TestHoleThatGrowsWhileItIsRepaired(t *testing.T) {
 			require.Equal(t, []task.Event{task.Rewrite{Store: 0, Keys: c.keys}}, w.told(id10))
 			require.Equal(t, int64(10), w.commit(3, 16, rewrites))
 			require.Equal(t, int64(18), w.commit(4, 17, rewrites+1))
+		})
+	}
+}
+
+func TestHoleWhoseBeginningIsNotInTheLogAnyMore(t *testing.T) {
+	cases := []struct {
+		name  string
+		first int64
+		keys  [][]byte // of what is read
+	}{
+		{"in part", 12, [][]byte{{12}}},
+		{"whole", 40, nil},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			w := holed(t)
+			w.step(PartStopped{PartFailed{Source: w.hole(10), Offset: 10, Code: kcode.OffsetOutOfRange}})
+			w.after(time.Second)
+			lists := ever[ListOffsets](w)
+			w.listed(lists[len(lists)-1], c.first, 50)
+			rewrites := uint64(0)
+			if c.keys != nil {
+				w.step(Restored{Source: w.hole(c.first), Batch: changelog(14, c.first)})
+				require.Equal(t, []task.Event{task.Rewrite{Store: 0, Keys: c.keys}}, w.told(id10))
+				rewrites++
+			}
+			require.Equal(t, int64(15), w.commit(2, 14, rewrites))
 		})
 	}
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -39,10 +40,8 @@ func (r *routes) init() {
 // sorted returns the routes in a fixed order.
 func (r *routes) sorted() []*route {
 	return slices.SortedFunc(maps.Values(r.all), func(a, b *route) int {
-		if c := a.src.TopicPartition.Compare(b.src.TopicPartition); c != 0 {
-			return c
-		}
-		return int(int64(a.src.Epoch) - int64(b.src.Epoch))
+		return cmp.Or(a.src.TopicPartition.Compare(b.src.TopicPartition), cmp.Compare(a.src.Epoch, b.src.Epoch),
+			cmp.Compare(a.src.Index, b.src.Index), cmp.Compare(a.src.Hole, b.src.Hole))
 	})
 }
 
@@ -261,10 +260,14 @@ func (rs *routes) listed(e *Engine, ev OffsetsListed) bool {
 
 func (e *Engine) relistRestore(r *route, first, end int64) {
 	delete(e.routes.all, r.src)
-	if l := e.alive(r.src.Task, r.src.Epoch); l != nil && l.state == lifeRestoring {
-		if p := l.part(r.src); p != nil {
-			e.restoreOutOfRange(l, p, first, end)
-		}
+	l := e.alive(r.src.Task, r.src.Epoch)
+	if l == nil {
+		return
+	}
+	if h := l.holeOf(r.src); h != nil {
+		e.holeOutOfRange(l, h, first)
+	} else if p := l.part(r.src); p != nil && l.state == lifeRestoring {
+		e.restoreOutOfRange(l, p, first, end)
 	}
 }
 
