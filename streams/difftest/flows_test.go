@@ -303,6 +303,7 @@ func (d stream[K, V]) process(o opts) flow {
 			case 2:
 				r.Time, r.Headers = r.Time.Add(time.Millisecond), []streams.Header{{Key: "p", Value: []byte{}}}
 				c.Forward(r)
+				seen.Put("after", n) // with the time of the record in hand, whatever was forwarded
 			case 3:
 				for at, n := range seen.All() {
 					c.Forward(record[K, V]{Key: r.Key, NullKey: r.NullKey, Value: goValue[V](summary(valueOf(r.Value).kind, at, n))})

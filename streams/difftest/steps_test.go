@@ -252,6 +252,7 @@ func (s *rstream) process(o opts) *rstream {
 			out.push(t, rec{null(s.k), r.v, r.ts, r.headers})
 		case 2:
 			out.push(t, rec{r.k, r.v, r.ts + 1, []streams.Header{{Key: "p", Value: []byte{}}}})
+			seen.write(val{kind: kStr, s: "after"}, row{val{kind: kInt, n: before}, r.ts}, true)
 		case 3:
 			for _, at := range []string{"", "x", "y"} {
 				if n, ok := seen.get(val{kind: kStr, s: at}); ok {
