@@ -85,6 +85,10 @@ func TestFaults(t *testing.T) {
 		}, []string{`store name "s" is used twice`}},
 		{"streams of two builders", func(b *streams.Builder) { in(b).Merge(in(streams.NewBuilder())) },
 			[]string{`step "merge" merges streams of two builders`}},
+		{"the table of another builder", func(b *streams.Builder) {
+			other := streams.NewBuilder().Table("names", serde.String, serde.String)
+			in(b).Process("p", func(*streams.Init) textProcessor { return nil }, streams.WithStores(other.Store()))
+		}, []string{`store "names" is that of a table of another builder`}},
 		{"negative partitions", func(b *streams.Builder) { in(b).Repartition("r", streams.Partitions(-1)) },
 			[]string{`repartition topic "r" has -1 partitions`}},
 		{"no partitions", func(b *streams.Builder) { in(b).Repartition("r", streams.Partitions(0)) },

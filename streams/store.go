@@ -67,6 +67,10 @@ func (b *Builder) addStore(d *storeDef) {
 		b.faultf("a store is nil: make it with NewStore")
 		return
 	}
+	if d.table != nil && d.table != b {
+		b.faultf("store %q is that of a table of another builder: build both with one", d.name)
+		return
+	}
 	for _, other := range b.stores {
 		if other == d {
 			return

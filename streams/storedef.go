@@ -5,7 +5,8 @@ type storeDef struct {
 	name        string
 	ordered     bool
 	noChangelog bool
-	noSerde     bool // of keys or values: a fault
+	noSerde     bool     // of keys or values: a fault
+	table       *Builder // whose table writes it, nil for a store of processors
 }
 
 func (d *storeDef) changelog(app string) string {
@@ -30,7 +31,7 @@ func tableOptions(opts []TableOption) (o options) {
 
 // tableStore gives a step the store of its table.
 func (b *Builder) tableStore(s *step, name string, o options) *storeDef {
-	def := &storeDef{name: name, ordered: o.ordered, noChangelog: o.noChangelog}
+	def := &storeDef{name: name, ordered: o.ordered, noChangelog: o.noChangelog, table: b}
 	emission := o.emission
 	if emission == emitDefault {
 		emission = b.emission
