@@ -2,10 +2,12 @@ package kafka
 
 import (
 	"context"
+	"math"
 	"net"
 	"testing"
 	"time"
 
+	"github.com/IBM/sarama"
 	"github.com/stretchr/testify/require"
 
 	"github.com/understudy-streams/understudy/internal/broker"
@@ -275,4 +277,16 @@ func TestTheNextBrokerIsTriedAndADeadConnectionReplaced(t *testing.T) {
 		_, err = c.Metadata(within(t), nil)
 		require.NoError(t, err)
 	}
+}
+
+func TestPartitionNumbersAreNotBelieved(t *testing.T) {
+	told := &sarama.TopicMetadata{}
+	for _, id := range []int32{3, -1, 0, math.MaxInt32, 3} {
+		told.Partitions = append(told.Partitions, &sarama.PartitionMetadata{ID: id, Leader: 10 + id%10})
+	}
+	var leaders []int32
+	for _, p := range topicOf(told).Partitions {
+		leaders = append(leaders, p.Leader)
+	}
+	require.Equal(t, []int32{10, -1, -1, 13}, leaders)
 }

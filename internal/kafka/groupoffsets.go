@@ -143,7 +143,11 @@ func (g *GroupConn) FetchOffsets(r FetchOffsetsRequest) (FetchOffsetsResponse, e
 	var out FetchOffsetsResponse
 	for _, tp := range r.Parts {
 		part := FetchedOffset{TopicPartition: tp, Offset: -1}
-		if b := res.Blocks[tp.Topic][tp.Partition]; b != nil && code == kcode.None {
+		switch b := res.Blocks[tp.Topic][tp.Partition]; {
+		case code != kcode.None:
+		case b == nil: // not the same as "none committed", on which a reset of the position would follow
+			return FetchOffsetsResponse{}, g.conn.fail("OffsetFetch", fmt.Errorf("the answer says nothing of %s", tp))
+		default:
 			part.Offset, part.Metadata, part.Code = b.Offset, b.Metadata, kcode.Code(b.Err)
 		}
 		if part.Code == kcode.GroupIDNotFound {

@@ -71,10 +71,16 @@ func (c *Client) Metadata(ctx context.Context, topics []string) (*Metadata, erro
 	return m, nil
 }
 
+// maxPartitions bounds what the numbers in an answer are believed, as the holes between them are filled. No cluster has as many.
+const maxPartitions = 1 << 20
+
 func topicOf(t *sarama.TopicMetadata) *Topic {
 	out := &Topic{ID: t.Uuid, Err: kcode.Code(t.Err)}
 	slices.SortFunc(t.Partitions, func(a, b *sarama.PartitionMetadata) int { return cmp.Compare(a.ID, b.ID) })
 	for _, p := range t.Partitions {
+		if p.ID < int32(len(out.Partitions)) || p.ID >= maxPartitions {
+			continue // no number of a partition, or one that is there already
+		}
 		// A hole in the numbers would shift all that follow, so it is filled with a partition without a leader.
 		for int32(len(out.Partitions)) < p.ID {
 			out.Partitions = append(out.Partitions, Partition{Leader: -1, LeaderEpoch: -1, Err: kcode.LeaderNotAvailable})
