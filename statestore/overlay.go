@@ -82,7 +82,8 @@ func (o *Overlay) reset() {
 }
 
 // Get returns the current row of key: of the active generation, the sealed one, or base, in this order. The row is valid until the next
-// write, Begin or commit call. Rows of base, and that there is none, are cached. An error is one of base.
+// write, Begin or commit call, or until readsPerEpoch further rows had to be read from base. Rows of base, and that there is none, are
+// cached. An error is one of base.
 func (o *Overlay) Get(key []byte) (Row, bool, error) {
 	hash := hashKey(o.seed, key)
 	id := o.table.find(o.entries, &o.arena, hash, key)
