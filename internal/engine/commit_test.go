@@ -169,6 +169,19 @@ func TestCommitUnderTheNextGeneration(t *testing.T) {
 	require.Equal(t, int32(2), only[CommitOffsets](w).Generation, "the task was kept: its epoch is unbroken")
 }
 
+func TestCommitThatWasRefusedGoesAtOnceUnderTheNextGeneration(t *testing.T) {
+	w := running(t, nil, id00)
+	w.rebalance()
+	w.seal(id00, 0, 101)
+	for range 3 {
+		w.answerCommit(w.lastCommit(), kcode.RebalanceInProgress)
+		w.after(time.Second)
+	}
+	w.answerCommit(w.lastCommit(), kcode.RebalanceInProgress)
+	w.assign([]task.ID{id00})
+	require.Equal(t, int32(2), only[CommitOffsets](w).Generation)
+}
+
 func TestPositionsAdvanceOverContiguousRecordsOnly(t *testing.T) {
 	cases := []struct {
 		name    string

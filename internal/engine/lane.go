@@ -198,6 +198,8 @@ func (l *lane) done(pid int64) {
 	if l.sent.pid == pid {
 		l.seq = nextSequence(l.seq, l.sent.records)
 	}
+	clear(l.sent.pieces) // their task may be over, and this lane idle for ever
+	clear(l.sent.groups)
 	l.spare, l.sent = l.sent, nil
 	l.tries, l.retryAt, l.missing = 0, time.Time{}, time.Time{}
 }
