@@ -139,7 +139,7 @@ func (c *Cluster) end(node int, signal syscall.Signal) error {
 			return fmt.Errorf("realkafka: node %d lives 30 s after %v", node, signal)
 		}
 	}
-	return nil
+	return os.Remove(c.pidFile(node)) // the system may give the number to another process, which is not to be signalled
 }
 
 // Restart starts a node that was killed or stopped, with its data, and waits until it accepts connections.
@@ -198,8 +198,10 @@ func (c *Cluster) signal(node int, s syscall.Signal) error {
 	return nil
 }
 
+func (c *Cluster) pidFile(node int) string { return filepath.Join(c.dir, strconv.Itoa(node), "pid") }
+
 func (c *Cluster) pid(node int) (int, error) {
-	b, err := os.ReadFile(filepath.Join(c.dir, strconv.Itoa(node), "pid"))
+	b, err := os.ReadFile(c.pidFile(node))
 	if err != nil {
 		return 0, fmt.Errorf("realkafka: node %d does not run: %w", node, err)
 	}

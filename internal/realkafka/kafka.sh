@@ -75,7 +75,7 @@ launch() {
   echo "$pid" > "$n/pid"
   if [ -n "${KAFKA_PARENT:-}" ]; then
     ( trap '' HUP INT
-      while alive "$KAFKA_PARENT" && alive "$pid"; do sleep 1; done
+      while alive "$KAFKA_PARENT"; do alive "$pid" || exit 0; sleep 1; done
       kill -KILL "$pid" 2> /dev/null || true ) > /dev/null 2>&1 < /dev/null &
   fi
 }

@@ -45,6 +45,7 @@ func TestLifeOfACluster(t *testing.T) {
 
 	require.NoError(t, c.Kill(1))
 	require.False(t, reachable(c.Addr(1)))
+	require.ErrorContains(t, c.Kill(1), "does not run")
 	require.NoError(t, c.Restart(1))
 	require.True(t, reachable(c.Addr(1)))
 	require.Contains(t, c.tail(), "node 1:")
