@@ -13,6 +13,7 @@ import (
 // routes knows from which broker each partition is fetched.
 type routes struct {
 	all       map[FetchSource]*route
+	waiting   bool // there may be one that is fetched from nowhere
 	leaders   map[task.TopicPartition]Leader
 	missing   map[string]time.Time // topics that do not exist, and since when
 	asked     bool
@@ -46,6 +47,7 @@ func (r *routes) sorted() []*route {
 }
 
 func (e *Engine) addRoute(src FetchSource, p Purpose, offset int64, bound int) {
+	e.routes.waiting = true
 	e.routes.all[src] = &route{src: src, purpose: p, offset: offset, bound: bound, broker: unknownLeader}
 }
 
@@ -61,9 +63,15 @@ func (e *Engine) removeRoute(src FetchSource) {
 }
 
 func (e *Engine) dropRoutes(l *life) {
-	for _, r := range e.routes.sorted() {
-		if r.src.Task == l.id && r.src.Epoch == l.epoch {
-			e.removeRoute(r.src)
+	for i := range l.spec.Inputs {
+		e.removeRoute(l.input(i))
+	}
+	for i := range l.spec.Stores {
+		e.removeRoute(l.logSource(i))
+	}
+	for _, h := range l.holes {
+		if h != nil {
+			e.removeRoute(h.src)
 		}
 	}
 }
@@ -78,8 +86,13 @@ func (e *Engine) consumed(src FetchSource, p Purpose, bytes int) {
 // flushRoutes starts to fetch what has a leader, and asks for metadata where one is missing.
 func (e *Engine) flushRoutes() {
 	rs := &e.routes
+	if !rs.waiting {
+		return
+	}
+	rs.waiting = false
 	ask := false
 	for _, r := range rs.sorted() {
+		rs.waiting = rs.waiting || r.lost
 		if r.broker >= 0 || r.lost {
 			continue
 		}
@@ -92,6 +105,7 @@ func (e *Engine) flushRoutes() {
 		}
 		ask = true
 	}
+	rs.waiting = rs.waiting || ask
 	e.listLost()
 	if !ask || rs.asked {
 		return
@@ -189,6 +203,7 @@ func (e *Engine) partMoved(ev PartLost) {
 	if r == nil {
 		return
 	}
+	e.routes.waiting = true
 	r.broker, r.offset, r.fresh = unknownLeader, ev.Offset, true
 }
 
@@ -197,6 +212,7 @@ func (e *Engine) partStopped(ev PartFailed) {
 	if r == nil {
 		return
 	}
+	e.routes.waiting = true
 	r.broker, r.offset = unknownLeader, ev.Offset
 	if ev.Code != kcode.OffsetOutOfRange {
 		delete(e.routes.all, ev.Source)
