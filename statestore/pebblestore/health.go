@@ -2,6 +2,7 @@ package pebblestore
 
 import (
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -58,27 +59,41 @@ func (h *health) Fatalf(format string, args ...any) {
 		}
 	}
 	cause := fmt.Errorf(format, args...)
-	h.fatal()
-	err := &BrokenError{Dir: h.dir, Err: cause}
-	if h.broken.CompareAndSwap(nil, err) {
-		close(h.stop)
-		h.log.Error("state database broken: restart the application", zap.String("dir", h.dir), zap.Error(cause))
-		if h.l.Broken != nil {
-			h.l.Broken(err)
-		}
-	}
+	h.breakDown(cause)
 	if h.opened.Load() && strings.HasPrefix(cause.Error(), "MANIFEST") {
 		select {}
 	}
 }
 
-// guard runs f, which may block for ever in a database that breaks down, and returns when f does or the database is broken.
+// breakDown ends all work on the database. The first cause is the one that everybody is told.
+func (h *health) breakDown(cause error) {
+	h.fatal()
+	err := &BrokenError{Dir: h.dir, Err: cause}
+	if !h.broken.CompareAndSwap(nil, err) {
+		return
+	}
+	close(h.stop)
+	h.log.Error("state database broken: restart the application", zap.String("dir", h.dir), zap.Error(cause))
+	if h.l.Broken != nil {
+		h.l.Broken(err)
+	}
+}
+
+// guard runs f, which may block for ever in a database that breaks down, and returns when f does or the database is broken. A panic of
+// Pebble's breaks it: its locks may be held.
 func (h *health) guard(f func() error) error {
 	if err := h.err(); err != nil {
 		return err
 	}
 	done := make(chan error, 1)
-	go func() { done <- f() }()
+	go func() {
+		defer func() {
+			if p := recover(); p != nil {
+				h.breakDown(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+			}
+		}()
+		done <- f()
+	}()
 	select {
 	case err := <-done:
 		return err

@@ -3,6 +3,7 @@ package pebblestore
 import (
 	"errors"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -54,6 +55,20 @@ func TestEvents(t *testing.T) {
 		require.Zero(t, logs.FilterMessageSnippet("daily").Len())
 	}
 	require.Equal(t, []string{"one", "two", "ok", "p 1s", "stall", "no stall", "table: bad block", "broken"}, got)
+}
+
+// A panic of Pebble's does not end the program.
+func TestPanicBreaksTheDatabase(t *testing.T) {
+	var told atomic.Int32
+	h := &health{dir: "dir", log: zap.NewNop(), l: Listener{Broken: func(error) { told.Add(1) }}, fatal: func() {}, stop: make(chan struct{})}
+	require.NoError(t, h.guard(func() error { return nil }))
+	err := h.guard(func() error { panic("no such level") })
+	var broken *BrokenError
+	require.ErrorAs(t, err, &broken)
+	require.ErrorContains(t, err, "panic: no such level")
+	require.ErrorContains(t, err, "health_test.go", "where it was")
+	require.Equal(t, err, h.guard(func() error { return nil }))
+	require.Eventually(t, func() bool { return told.Load() == 1 }, time.Second, time.Millisecond)
 }
 
 // Somebody empties the state directory under a running application: the next flush says so, and the next start begins anew.
