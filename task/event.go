@@ -28,7 +28,7 @@ type (
 	Committed struct{ Err error }
 	// Release makes the task take nothing more and commit the rest. It is answered with Released.
 	Release struct{}
-	// Resume takes a Release back. What was queued is still there.
+	// Resume takes a Release back. If that has not been answered yet it is now, and the task goes on. What was queued is still there.
 	Resume struct{}
 	// Lost says that the task is somebody else's: uncommitted state is dropped.
 	Lost struct{}
@@ -69,7 +69,7 @@ type (
 	}
 	// Wake asks for a Tick at that time. It replaces the time asked for before.
 	Wake struct{ At time.Time }
-	// Released answers Release: everything taken is committed, unless a Failed precedes it.
+	// Released answers Release, each once: everything taken is committed, unless a Failed precedes it or a Resume has taken it back.
 	Released struct{}
 	// Closed answers Close.
 	Closed struct{}

@@ -157,11 +157,16 @@ func (o *Owner) release() {
 	}
 }
 
+// resume takes a release back. One that has no answer yet gets it all the same: who asked counts them, to tell the answer to one release from
+// that to the next.
 func (o *Owner) resume() {
 	switch {
 	case o.lost && o.state != StateFailed:
 		o.fail(fmt.Errorf("task %v: resumed after it was lost: %w", o.t.cfg.ID, ErrLost))
 	case o.state == StateReleased, o.state == StateReleasing && o.t.Err() == nil:
+		if o.releasing {
+			o.do(Released{})
+		}
 		o.releasing, o.t.draining = false, false
 		o.become(StateRunning)
 	}

@@ -68,7 +68,9 @@ func TestResumeWhileReleasing(t *testing.T) {
 	w.holdCommits = true
 	w.feed(0, batch(1, rec(0, "a", "1", 10)))
 	w.step(Release{})
+	require.NotContains(t, w.actions, "Released")
 	w.step(Resume{})
+	require.Contains(t, w.actions, "Released", "each release has its answer")
 	w.actions = nil
 	w.commit(nil)
 	require.NotContains(t, w.actions, "Released")

@@ -20,6 +20,7 @@ type life struct {
 	again  bool      // assigned again while closing: open it anew afterwards
 	leave  bool      // an assignment does not have it any more: it is closed when it is drained
 	owned  bool      // an owner has been started
+	asked  int       // releases that are not answered yet
 	opened bool      // stores are open, or being opened
 	ops    []storeOp // Apply and Wipe that are on the way; they are answered in their order
 	shut   bool      // CloseStores was asked for
@@ -95,6 +96,7 @@ func (e *Engine) open(id task.ID) {
 // release asks a running task to take nothing more and to commit what it has done.
 func (e *Engine) release(l *life) {
 	e.setLife(l, lifeReleasing)
+	l.asked++
 	e.do(ToTask{Task: l.id, Epoch: l.epoch, Event: task.Release{}})
 }
 
@@ -105,8 +107,11 @@ func (e *Engine) resume(l *life) {
 
 func (e *Engine) taskReleased(id task.ID, epoch uint64) {
 	l := e.alive(id, epoch)
-	if l == nil || l.state != lifeReleasing {
+	if l == nil {
 		return
+	}
+	if l.asked--; l.asked > 0 || l.state != lifeReleasing {
+		return // the answer to a release that was taken back: the task has run since, and may run still
 	}
 	e.setLife(l, lifeReleased)
 	switch {

@@ -151,6 +151,23 @@ func TestOverdueReleaseOfATaskThatShallStay(t *testing.T) {
 	}
 }
 
+// A release was taken back, and its answer was still on the way when the next one was asked for: the task runs meanwhile.
+func TestAnswerToAReleaseThatWasTakenBack(t *testing.T) {
+	w := marked(t, id00)
+	w.rebalance()
+	w.after(250 * time.Millisecond) // it is late
+	w.assign([]task.ID{id00})
+	require.Equal(t, []task.Event{task.Resume{}}, w.told(id00))
+	w.rebalance()
+	w.assign([]task.ID{id00}, id00)
+	w.rebalance()
+	require.Equal(t, []task.Event{task.Release{}}, w.told(id00))
+	w.step(TaskReleased{Task: id00, Epoch: w.epoch(id00)})
+	require.Zero(t, w.join, "that is the answer to the first")
+	w.step(TaskReleased{Task: id00, Epoch: w.epoch(id00)})
+	require.Equal(t, []task.ID{id00}, w.declared().Released)
+}
+
 func TestGivenAway(t *testing.T) {
 	w := marked(t, id10, id00)
 	w.rebalance()
