@@ -18,18 +18,20 @@ const (
 
 // entry is what an overlay knows of one key. Entry 0 is never used, so that 0 can stand for none.
 type entry struct {
+	// What reads and writes of a known key look at comes first: it is 64 bytes, so most of it comes with one cache line.
 	key, cur span
-	hash     uint32 // also the priority in the sorted index
 	flags    flags
+	epoch    uint32 // when it was last read while clean
 	ts       int64
+	unit     uint64 // the unit that has saved this entry in its undo log
+
+	hash uint32 // also the priority in the sorted index
 	// A clean entry is in the cache's list by prev and next; one that is not yet in base is, in an ordered overlay, in the sorted index:
 	// a tree by left and right whose nodes are linked in key order by prev and next. An unused entry has the next unused one in next.
 	prev, next  uint32
 	left, right uint32
-	born        uint64 // the write that made the key present; 0 if it was in base
-	unit        uint64 // the unit that has saved this entry in its undo log
 	before      uint32 // its row as of the last cut, in Overlay.befores
-	epoch       uint32 // when it was last read while clean
+	born        uint64 // the write that made the key present; 0 if it was in base
 }
 
 const entryBytes = int(unsafe.Sizeof(entry{})) + 16 // with its share of the hash table
