@@ -139,6 +139,18 @@ func TestLostWhileClosing(t *testing.T) {
 	require.NoError(t, w.done(), "there is no membership left to end")
 }
 
+func TestCloseBesideAFaultOfTheMember(t *testing.T) {
+	w := newWorld(t, nil)
+	w.joinGroup()
+	w.step(Member{group.JoinDone{Req: w.join, Sent: w.now, MemberID: "m", Generation: 1}})
+	w.step(Member{group.SyncDone{Req: w.sync, Sent: w.now, Code: kcode.GroupAuthorizationFailed}})
+	leave := only[MemberAction](w).Action.(group.SendLeave)
+	w.step(Close{})
+	require.Empty(t, ever[Done](w), "the member has yet to say why it stops")
+	w.step(Member{group.LeaveDone{Req: leave.Req}})
+	require.ErrorIs(t, w.done(), kcode.GroupAuthorizationFailed)
+}
+
 func TestCloseOfAStoreThatFails(t *testing.T) {
 	w := running(t, nil, id10)
 	w.step(Close{})

@@ -202,8 +202,9 @@ func (e *Engine) commitRefused(l *life, tp task.TopicPartition, code kcode.Code,
 	case kcode.OffsetMetadataTooLarge:
 		l.sealed.plain = true
 	case kcode.GroupAuthorizationFailed, kcode.TopicAuthorizationFailed, kcode.InvalidTopic:
-		e.fail(&CommitError{Part: tp, Code: code})
-		e.committed(l, e.err)
+		refused := &CommitError{Part: tp, Code: code}
+		e.fail(refused)
+		e.committed(l, refused)
 		return false
 	case kcode.UnknownTopicOrPartition:
 		if e.state == Closing {

@@ -374,11 +374,7 @@ func (e *Engine) settleClosing() {
 		e.finish()
 	case !e.left:
 		e.left = true
-		if e.member.State() == group.Stopped { // it never joined
-			e.finish()
-			return
-		}
-		e.step(group.Stop{})
+		e.step(group.Stop{}) // answered at once if it never joined; a member that stops over a fault has yet to tell it
 	}
 }
 
