@@ -90,15 +90,31 @@ func topicOf(t *sarama.TopicMetadata) *Topic {
 	return out
 }
 
-// learn replaces the known brokers. An empty answer, which a broker that is starting may give, is not believed.
+// learn replaces the known brokers, and closes connections to those that are gone. An empty answer, which a broker that is starting may give, is not believed.
 func (c *Client) learn(brokers []Broker) {
 	if len(brokers) == 0 {
 		return
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	clear(c.addrs)
+	known := slices.Clone(c.brokers)
 	for _, b := range brokers {
 		c.addrs[b.ID] = b.Addr
+		known = append(known, b.Addr)
+	}
+	var gone []*shared
+	for addr, s := range c.ctrl {
+		if !slices.Contains(known, addr) {
+			gone = append(gone, s)
+		}
+	}
+	c.mu.Unlock()
+	for _, s := range gone {
+		select {
+		case s.token <- struct{}{}: // nobody is in a call, and nobody may come along to find that the broker has hung up
+			s.drop()
+			<-s.token
+		default:
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/IBM/sarama"
 	"github.com/stretchr/testify/require"
 
 	"github.com/understudy-streams/understudy/internal/broker"
@@ -46,4 +47,22 @@ func TestABrokerThatHangsIsNotAskedFirstAgain(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Equal(t, int64(1), asked.Load())
+}
+
+func TestConnectionsToBrokersThatAreGoneAreClosed(t *testing.T) {
+	c, err := Open(Config{Brokers: []string{"seed:1"}})
+	require.NoError(t, err)
+	dialers := map[string]*keepDialer{}
+	for _, addr := range []string{"seed:1", "stays:1", "goes:1", "busy:1"} {
+		dialers[addr] = &keepDialer{}
+		c.sharedTo(addr).conn = &conn{addr: addr, broker: sarama.NewBroker(addr), dialer: dialers[addr]}
+	}
+	busy := c.sharedTo("busy:1")
+	busy.token <- struct{}{}
+	c.learn([]Broker{{ID: 1, Addr: "stays:1"}})
+	<-busy.token
+	for addr, d := range dialers {
+		require.Equal(t, addr == "goes:1", d.isClosed(), addr)
+	}
+	require.NoError(t, c.Close())
 }
