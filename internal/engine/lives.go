@@ -18,7 +18,6 @@ type life struct {
 	since  time.Time
 	stuck  bool
 	again  bool      // assigned again while closing: open it anew afterwards
-	leave  bool      // an assignment does not have it any more: it is closed when it is drained
 	owned  bool      // an owner has been started
 	asked  int       // releases that are not answered yet
 	opened bool      // stores are open, or being opened
@@ -114,12 +113,7 @@ func (e *Engine) taskReleased(id task.ID, epoch uint64) {
 		return // the answer to a release that was taken back: the task has run since, and may run still
 	}
 	e.setLife(l, lifeReleased)
-	switch {
-	case e.state == Closing || e.prepare != nil:
-		// whoever asked for it looks at it next
-	case l.leave:
-		e.closeLife(l)
-	default:
+	if e.state != Closing && e.prepare == nil { // else whoever asked for it looks at it next
 		e.step(groupRejoin(drained(id)))
 	}
 }

@@ -132,16 +132,15 @@ func (e *Engine) assign(a group.Assigned) {
 	}
 }
 
-// takeAway ends a task that an assignment does not have any more. One that still runs is drained and committed first: nobody else has it
-// before this member has joined again without it.
+// takeAway ends a task that an assignment does not have any more. What runs is declared with every join and stays with whoever declares it,
+// so this is the repair of a claim that two members made: the other one may be running the task already, and nothing more of ours may be
+// committed.
 func (e *Engine) takeAway(l *life) {
 	l.again = false
 	switch l.state {
-	case lifeRunning:
-		l.leave = true
-		e.release(l)
-	case lifeReleasing:
-		l.leave = true
+	case lifeRunning, lifeReleasing:
+		e.note(Notice{Kind: NoticeTask, Task: l.id, Text: "taken away"})
+		e.loseLife(l)
 	case lifeReleased, lifeOpening, lifeRestoring:
 		e.closeLife(l)
 	}
@@ -156,7 +155,6 @@ func (e *Engine) give(id task.ID, late bool) {
 	}
 	switch l.state {
 	case lifeReleased, lifeReleasing:
-		l.leave = false
 		if !late {
 			e.resume(l)
 		}

@@ -103,7 +103,7 @@ type fetchLoop struct {
 }
 
 func newFetchLoop(f *fetchers, key loopKey) *fetchLoop {
-	return &fetchLoop{f: f, key: key, box: newMailbox[engine.PlannerEvent](), wake: newWakeup(), planner: engine.NewPlanner(f.r.cfg.Planner)}
+	return &fetchLoop{f: f, key: key, box: newMailbox[engine.PlannerEvent](), wake: newWakeup(time.Now), planner: engine.NewPlanner(f.r.cfg.Planner)}
 }
 
 // idleFor is how long a connection is kept that nothing goes over: less than the ten minutes after which brokers close it, and more than any

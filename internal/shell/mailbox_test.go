@@ -57,7 +57,7 @@ func TestMailboxForgetsWhatItHoldsWhenClosed(t *testing.T) {
 
 func TestWakeupHoldsTheEarliest(t *testing.T) {
 	now := time.Now()
-	w := newWakeup()
+	w := newWakeup(time.Now)
 	defer w.stop()
 	require.False(t, w.due(now))
 	w.set(now.Add(time.Hour))

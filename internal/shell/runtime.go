@@ -37,6 +37,8 @@ type Config struct {
 	Notice func(engine.Notice)
 	// CallTimeout is how long a single user call may take. Zero: for ever.
 	CallTimeout time.Duration
+	// Slept says for how long the host has been asleep since it started. Nil asks the host.
+	Slept func() time.Duration
 	// WriteDeadline bounds one write to the stores.
 	WriteDeadline time.Duration
 	// IdleFor is how long a data connection is kept that nothing goes over. Zero means 2 minutes.
@@ -49,6 +51,7 @@ type Runtime struct {
 	engine *engine.Engine
 	core   *mailbox[engine.Event]
 	wake   *wakeup
+	clock  *clock
 
 	work context.Context // ends when everything has ended; requests run under it
 	stop context.CancelFunc
@@ -69,7 +72,8 @@ type Runtime struct {
 
 // New returns a Runtime that waits for Run.
 func New(cfg Config) *Runtime {
-	r := &Runtime{cfg: cfg, engine: engine.New(cfg.Engine), core: newMailbox[engine.Event](), wake: newWakeup(), broken: make(chan error, 1)}
+	r := &Runtime{cfg: cfg, engine: engine.New(cfg.Engine), core: newMailbox[engine.Event](), clock: newClock(cfg.Slept), broken: make(chan error, 1)}
+	r.wake = newWakeup(r.clock.now)
 	r.work, r.stop = context.WithCancel(context.Background())
 	r.member = newMember(r)
 	r.offsets = newOffsetsConn(r)
@@ -123,7 +127,7 @@ func (r *Runtime) loop(ctx context.Context) {
 		for _, ev := range evs {
 			r.step(ev)
 		}
-		if r.wake.due(time.Now()) {
+		if r.wake.due(r.clock.now()) {
 			r.step(engine.Tick{})
 		}
 	}
@@ -136,7 +140,7 @@ func (r *Runtime) step(ev engine.Event) {
 	if r.done {
 		return
 	}
-	for _, a := range r.engine.Step(time.Now(), ev) {
+	for _, a := range r.engine.Step(r.clock.now(), ev) {
 		r.carry(a)
 	}
 }

@@ -22,7 +22,7 @@ type sender struct {
 
 func newSender(r *Runtime) *sender {
 	return &sender{
-		r: r, box: newMailbox[engine.SenderEvent](), wake: newWakeup(), machine: engine.NewSender(r.cfg.Sender), producers: map[int32]*producer{},
+		r: r, box: newMailbox[engine.SenderEvent](), wake: newWakeup(r.clock.now), machine: engine.NewSender(r.cfg.Sender), producers: map[int32]*producer{},
 	}
 }
 
@@ -48,14 +48,14 @@ func (s *sender) run(ctx context.Context) {
 		for _, ev := range evs {
 			s.step(ev)
 		}
-		if s.wake.due(time.Now()) {
+		if s.wake.due(s.r.clock.now()) {
 			s.step(engine.SenderTick{})
 		}
 	}
 }
 
 func (s *sender) step(ev engine.SenderEvent) {
-	for _, a := range s.machine.Step(time.Now(), ev) {
+	for _, a := range s.machine.Step(s.r.clock.now(), ev) {
 		switch a := a.(type) {
 		case engine.Produce:
 			s.produce(a)

@@ -463,3 +463,28 @@ func TestIdleConnectionsEnd(t *testing.T) {
 	require.NoError(t, stop(10*time.Second))
 	require.Zero(t, producing()+fetching())
 }
+
+// The clock that Go measures with stands still while a machine sleeps; the group's does not.
+func TestAHostThatHasSleptFindsItsLeaseOver(t *testing.T) {
+	b := newBench(t, 1)
+	var slept atomic.Int64
+	b.config.Slept = func() time.Duration { return time.Duration(slept.Load()) }
+	lost := make(chan string, 100)
+	b.config.Notice = func(n engine.Notice) {
+		if n.Kind == engine.NoticeLost {
+			lost <- n.Text
+		}
+	}
+	_, stop := b.run()
+	b.put("a")
+	b.comesOut(1)
+	slept.Store(int64(time.Minute))
+	select {
+	case <-lost:
+	case <-time.After(10 * time.Second):
+		require.Fail(t, "the lease goes on")
+	}
+	b.put("b")
+	b.comesOut(2)
+	require.NoError(t, stop(10*time.Second))
+}

@@ -35,7 +35,7 @@ func (t *tasks) tell(id task.ID, epoch uint64, ev task.Event) {
 
 // start makes a task's owner and runs it.
 func (t *tasks) start(a engine.StartTask) {
-	l := &taskLoop{t: t, key: lifeKey{a.Task, a.Epoch}, box: newMailbox[task.Event](), wake: newWakeup()}
+	l := &taskLoop{t: t, key: lifeKey{a.Task, a.Epoch}, box: newMailbox[task.Event](), wake: newWakeup(time.Now)}
 	l.ctx, l.cancel = context.WithCancelCause(t.r.work)
 	c := task.Config{ID: a.Task, Epoch: a.Epoch, Positions: a.Positions, StreamTime: a.StreamTime, Beat: l.beat}
 	c = t.r.cfg.NewTask(l.ctx, c)

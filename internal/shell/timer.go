@@ -6,12 +6,13 @@ import "time"
 type wakeup struct {
 	at    time.Time
 	timer *time.Timer
+	now   func() time.Time
 }
 
-func newWakeup() *wakeup {
+func newWakeup(now func() time.Time) *wakeup {
 	t := time.NewTimer(time.Hour)
 	t.Stop()
-	return &wakeup{timer: t}
+	return &wakeup{timer: t, now: now}
 }
 
 func (w *wakeup) set(at time.Time) {
@@ -19,13 +20,13 @@ func (w *wakeup) set(at time.Time) {
 		return
 	}
 	w.at = at
-	w.timer.Reset(max(time.Until(at), 0))
+	w.timer.Reset(max(at.Sub(w.now()), 0))
 }
 
 // fired is called when the timer has fired. A wall clock that was set back meanwhile makes it too early: it is armed again.
 func (w *wakeup) fired() {
 	if !w.at.IsZero() {
-		if left := time.Until(w.at); left > 0 {
+		if left := w.at.Sub(w.now()); left > 0 {
 			w.timer.Reset(left)
 		}
 	}

@@ -15,8 +15,9 @@ import (
 
 // Config says how long calls may take.
 type Config struct {
-	Session   time.Duration // a heartbeat may take a third of it, so that a dead connection is replaced before the lease ends
-	Rebalance time.Duration // a join may be parked for as long
+	Now       func() time.Time // the clock that the machine is given; nil is time.Now
+	Session   time.Duration    // a heartbeat may take a third of it, so that a dead connection is replaced before the lease ends
+	Rebalance time.Duration    // a join may be parked for as long
 	// Guard is deferred by every goroutine, so that it can recover from a panic there. It may be nil.
 	Guard func()
 }
@@ -32,6 +33,7 @@ type Carrier struct {
 	client *kafka.Client
 	post   func(group.Event)
 	guard  func()
+	now    func() time.Time
 	ctx    context.Context
 	stop   context.CancelFunc
 	find   *line
@@ -41,9 +43,12 @@ type Carrier struct {
 
 // New returns a Carrier without a connection. Post is given the answers; it must not block.
 func New(cfg Config, client *kafka.Client, post func(group.Event)) *Carrier {
-	c := &Carrier{client: client, post: post, guard: cfg.Guard}
+	c := &Carrier{client: client, post: post, guard: cfg.Guard, now: cfg.Now}
 	if c.guard == nil {
 		c.guard = func() {}
+	}
+	if c.now == nil {
+		c.now = time.Now
 	}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.find = newLine(c, 0)
@@ -86,7 +91,7 @@ func (c *Carrier) coordinator(a group.FindCoordinator) {
 }
 
 func (c *Carrier) sendJoin(a group.SendJoin) {
-	sent := time.Now()
+	sent := c.now()
 	ev := group.JoinDone{Req: a.Req, Sent: sent}
 	var res kafka.JoinResponse
 	ev.Err = c.join.call(a.Addr, func(conn *kafka.GroupConn) (err error) {
@@ -104,7 +109,7 @@ func (c *Carrier) sendJoin(a group.SendJoin) {
 }
 
 func (c *Carrier) sendSync(a group.SendSync) {
-	ev := group.SyncDone{Req: a.Req, Sent: time.Now()}
+	ev := group.SyncDone{Req: a.Req, Sent: c.now()}
 	req := kafka.SyncRequest{Group: a.Group, MemberID: a.MemberID, Generation: a.Generation, ProtocolType: protocolType, Protocol: a.Protocol}
 	for _, x := range a.Assignments {
 		req.Assignments = append(req.Assignments, kafka.SyncAssignment{MemberID: x.MemberID, Assignment: x.Bytes})
@@ -118,7 +123,7 @@ func (c *Carrier) sendSync(a group.SendSync) {
 }
 
 func (c *Carrier) sendHeartbeat(a group.SendHeartbeat) {
-	ev := group.HeartbeatDone{Req: a.Req, Sent: time.Now()}
+	ev := group.HeartbeatDone{Req: a.Req, Sent: c.now()}
 	ev.Err = c.beat.call(a.Addr, func(conn *kafka.GroupConn) (err error) {
 		ev.Code, err = conn.Heartbeat(kafka.HeartbeatRequest{Group: a.Group, MemberID: a.MemberID, Generation: a.Generation})
 		return err
