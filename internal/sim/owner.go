@@ -109,7 +109,9 @@ func (r *taskRun) carry(actions []task.Action) {
 		case task.Wake:
 			r.wake.move(p.w, a.At, p, func() { r.step(task.Tick{}) })
 		case task.Released:
-			p.w.oracle.stopped(p, id)
+			if r.owner.State() != task.StateRunning { // else it answers a release that was taken back
+				p.w.oracle.stopped(p, id)
+			}
 			p.tell(engine.TaskReleased{Task: id, Epoch: epoch})
 		case task.Closed:
 			r.closed = true
