@@ -478,6 +478,10 @@ func TestAHostThatHasSleptFindsItsLeaseOver(t *testing.T) {
 	_, stop := b.run()
 	b.put("a")
 	b.comesOut(1)
+	require.Eventually(t, func() bool { // or it is processed again, as is right
+		offsets, err := b.client.Committed(t.Context(), "app")
+		return err == nil && offsets[task.TopicPartition{Topic: "in"}].Offset == 1
+	}, 10*time.Second, 10*time.Millisecond)
 	slept.Store(int64(time.Minute))
 	select {
 	case <-lost:
