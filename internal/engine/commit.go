@@ -12,8 +12,10 @@ import (
 // sealedCommit is the commit of a task that is outstanding. It goes through its phases in order: acks, offsets, store.
 type sealedCommit struct {
 	*task.Sealed
-	phase phase
-	plain bool // the broker refused the metadata: offsets only
+	phase   phase
+	plain   bool      // the broker refused the metadata: offsets only
+	retryAt time.Time // its offsets were refused: not again before this
+	tries   int
 }
 
 type phase uint8
@@ -31,7 +33,7 @@ type committer struct {
 	request uint64 // the CommitOffsets on the way
 	sent    []*life
 	gather  time.Time // when the gathering ends; zero: nothing is ready
-	retryAt time.Time
+	retryAt time.Time // the coordinator could not be asked: no request before this
 	tries   int
 }
 
@@ -95,23 +97,28 @@ func (e *Engine) flushCommits() {
 	if c.request != 0 || c.gather.IsZero() {
 		return
 	}
+	if e.now.Before(c.retryAt) {
+		e.wakeAt(c.retryAt)
+		return
+	}
 	var ready []*life
-	more := false
+	more, refused := false, false
 	for _, l := range e.order {
 		switch {
 		case l.sealed == nil:
-		case l.sealed.phase == awaitGather:
-			ready = append(ready, l)
 		case l.sealed.phase == awaitAcks:
 			more = true
+		case l.sealed.phase == awaitGather && e.now.Before(l.sealed.retryAt):
+			refused = true
+			e.wakeAt(l.sealed.retryAt)
+		case l.sealed.phase == awaitGather:
+			ready = append(ready, l)
 		}
 	}
 	if len(ready) == 0 {
-		c.gather = time.Time{}
-		return
-	}
-	if at := c.retryAt; e.now.Before(at) {
-		e.wakeAt(at)
+		if !refused {
+			c.gather = time.Time{}
+		}
 		return
 	}
 	if more && e.now.Before(c.gather) {
@@ -119,6 +126,9 @@ func (e *Engine) flushCommits() {
 		return
 	}
 	e.sendCommit(ready)
+	if refused { // their turn comes when this answer is in
+		c.gather = e.now
+	}
 }
 
 func (e *Engine) sendCommit(ready []*life) {
@@ -163,14 +173,25 @@ func (e *Engine) offsetsCommitted(ev OffsetsCommitted) {
 			again = e.commitRefused(l, tp, code, ev.Err) || again
 		}
 	}
-	if !again {
+	if again {
+		c.gather = e.now
+	}
+	if ev.Err == nil && ev.Code == kcode.None {
 		c.tries = 0
 		return
 	}
-	c.gather = e.now
 	c.retryAt = e.now.Add(e.backoff(c.tries))
 	c.tries++
-	e.wakeAt(c.retryAt)
+}
+
+// anew lets what was refused under an old generation go under the new one at once.
+func (e *Engine) anew() {
+	e.committer.retryAt, e.committer.tries = time.Time{}, 0
+	for _, l := range e.order {
+		if l.sealed != nil {
+			l.sealed.retryAt, l.sealed.tries = time.Time{}, 0
+		}
+	}
 }
 
 // worst returns the first partition of a commit that was not taken.
@@ -215,6 +236,8 @@ func (e *Engine) commitRefused(l *life, tp task.TopicPartition, code kcode.Code,
 	}
 	e.note(Notice{Kind: NoticeCommitRefused, Task: l.id, Part: tp, Err: firstErr(err, code)})
 	l.sealed.phase = awaitGather
+	l.sealed.retryAt = e.now.Add(e.backoff(l.sealed.tries))
+	l.sealed.tries++
 	return true
 }
 

@@ -157,6 +157,27 @@ func TestCommitRefusedForOneTaskOnly(t *testing.T) {
 	require.Equal(t, in1, only[CommitOffsets](w).Offsets[0].TopicPartition)
 }
 
+func TestCommitThatIsRefusedDelaysNobodyElse(t *testing.T) {
+	w := running(t, nil, id00, id01)
+	w.seal(id01, 1, 102)
+	w.acked(id01, 1)
+	for range 4 { // a second and a half of back-off
+		w.answerCommit(w.lastCommit(), kcode.NotCoordinator)
+		w.after(2 * time.Second)
+	}
+	w.answerCommit(w.lastCommit(), kcode.NotCoordinator)
+	w.seal(id00, 1, 101)
+	w.acked(id00, 1)
+	w.after(10 * time.Millisecond)
+	req := w.lastCommit()
+	require.Len(t, req.Offsets, 1)
+	require.Equal(t, in0, req.Offsets[0].TopicPartition)
+	w.answerCommit(req, kcode.None)
+	require.Equal(t, []task.Event{task.Committed{}}, w.told(id00))
+	w.after(2 * time.Second)
+	require.Equal(t, in1, w.lastCommit().Offsets[0].TopicPartition, "and its own turn comes")
+}
+
 func TestCommitUnderTheNextGeneration(t *testing.T) {
 	w := running(t, nil, id00)
 	w.seal(id00, 0, 101)

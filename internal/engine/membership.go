@@ -105,7 +105,7 @@ func (e *Engine) settlePrepare() {
 // assign brings the tasks of this process in line with an assignment.
 func (e *Engine) assign(a group.Assigned) {
 	e.assigned, e.prepare = true, nil
-	e.committer.retryAt, e.committer.tries = time.Time{}, 0 // what the old generation was refused goes under this one
+	e.anew()
 	if e.state == Closing {
 		return // everything is being released already
 	}
