@@ -92,7 +92,8 @@ func (d *decoder) decode(tp task.TopicPartition, set []byte, from int64, committ
 		if !whole {
 			break // the broker cuts the last batch where the bytes run out
 		}
-		if err := d.batch(rest[:n], from, &aborted, out, rest); err != nil {
+		// From where the batch before ended: a broker's batches follow each other, and what does not is not delivered twice.
+		if err := d.batch(rest[:n], out.Next, &aborted, out, rest); err != nil {
 			return d.finish(out, set), corrupt(tp, rest[:n], out.Next, err)
 		}
 		rest = rest[n:]

@@ -145,6 +145,13 @@ func TestBatchesBelowTheOffsetAreNotLookedAt(t *testing.T) {
 	require.Equal(t, []int64{2, 3}, offsets(b.Records))
 }
 
+func TestBatchesThatOverlapDeliverNothingTwice(t *testing.T) {
+	b, err := decodeSet(append(encoded(t, 3, None, numbered(4)...), encoded(t, 4, None, numbered(5)...)...), 0)
+	require.NoError(t, err)
+	require.Equal(t, []int64{3, 4, 5, 6, 7, 8}, offsets(b.Records))
+	require.Equal(t, int64(9), b.Next)
+}
+
 func TestAnEmptyBatchMovesThePosition(t *testing.T) {
 	// Compaction keeps a batch without records, for its producer's sequence.
 	b := encoded(t, 5, None, numbered(3)...)[:batchHeaderLen]

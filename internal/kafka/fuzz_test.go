@@ -36,6 +36,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add(encoded(f, 3, codec, strange()[:6]...), int64(0), true, true)
 		f.Add(append(encoded(f, 3, codec, numbered(4)...), encoded(f, 9, codec, numbered(2)...)...), int64(4), false, false)
 	}
+	f.Add(append(encoded(f, 3, None, numbered(4)...), encoded(f, 4, None, numbered(5)...)...), int64(0), false, false)
 	marker := encoded(f, 5, None, task.OutRecord{Key: []byte{0, 0, 0, 0}, Value: []byte{0, 0, 0, 0, 0, 0}})
 	marker[22] |= attrControl | attrTransaction
 	f.Add(sign(marker), int64(0), true, true)
