@@ -21,7 +21,6 @@ type rows[K, V any] struct {
 	it        item[K, change[V]]
 	value     []byte // the encoded new value, reused
 	old       []byte // the encoded old value, reused
-	hasOld    bool
 }
 
 // newRows opens the store of a table. Where the table emits at commit and somebody listens, it is registered to do so.

@@ -178,7 +178,7 @@ func (t *Task) step() bool {
 	r := q.peek()
 	t.begin(i, r.Offset)
 	if r.Timestamp < 0 && !t.allowNegative(i, r) {
-		return t.skip(i)
+		return t.skip()
 	}
 	q.time = max(q.time, r.Timestamp)
 	t.streamTime = max(t.streamTime, r.Timestamp)
@@ -210,7 +210,7 @@ func (t *Task) allowNegative(input int, r *Record) bool {
 }
 
 // skip ends a unit whose record does not reach the nodes.
-func (t *Task) skip(input int) bool {
+func (t *Task) skip() bool {
 	if !t.end() {
 		return false
 	}

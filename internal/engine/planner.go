@@ -100,11 +100,9 @@ func (PlannerTick) plannerEvent()   {}
 // FetchedPart is one partition of an answer.
 type FetchedPart struct {
 	task.TopicPartition
-	Code       kcode.Code
-	Batch      *task.Batch // nil where Code is not None
-	LogStart   int64
-	LastStable int64
-	Err        error // the bytes could not be decoded
+	Code  kcode.Code
+	Batch *task.Batch // nil where Code is not None
+	Err   error       // the bytes could not be decoded
 }
 
 // PlannerAction is what a Planner wants done.

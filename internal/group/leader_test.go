@@ -164,11 +164,11 @@ func TestPlanFits(t *testing.T) {
 		}
 		return n
 	}
-	std, plans, s := leads(t, topo, members(10, 10)...)
+	std, _, s := leads(t, topo, members(10, 10)...)
 	require.NotEmpty(t, std["m00"].Partitions)
 	require.Less(t, total(s), planBudget)
 
-	std, plans, s = leads(t, topo, members(30, 25_000)...)
+	std, plans, s := leads(t, topo, members(30, 25_000)...)
 	require.Empty(t, std["m00"].Partitions, "the members can do without")
 	require.NotEmpty(t, plans["m00"].Active)
 	require.Less(t, total(s), planBudget-30*25_000)

@@ -195,7 +195,7 @@ func (l *fetchLoop) fetch(ctx context.Context, a engine.SendFetch) engine.FetchA
 	}
 	ev := engine.FetchAnswered{Parts: make([]engine.FetchedPart, len(res.Parts))}
 	for i, p := range res.Parts {
-		ev.Parts[i] = engine.FetchedPart{TopicPartition: p.TopicPartition, Code: p.Code, Batch: p.Batch, LogStart: p.LogStart, LastStable: p.LastStable, Err: p.Err}
+		ev.Parts[i] = engine.FetchedPart{TopicPartition: p.TopicPartition, Code: p.Code, Batch: p.Batch, Err: p.Err}
 	}
 	return ev
 }

@@ -130,7 +130,7 @@ func (l *fetchLoop) fetch(a engine.SendFetch) {
 		if err == nil {
 			for i, part := range r.(modelbroker.FetchResponse).Parts {
 				ev.Parts = append(ev.Parts, engine.FetchedPart{
-					TopicPartition: part.TopicPartition, Code: part.Code, Batch: part.Batch(req.Parts[i].Offset), LogStart: part.LogStart, LastStable: part.LastStable,
+					TopicPartition: part.TopicPartition, Code: part.Code, Batch: part.Batch(req.Parts[i].Offset),
 				})
 			}
 		}
