@@ -49,6 +49,7 @@ var layers = []place{
 	{pattern: "internal/kafka", layer: internal},
 	{pattern: "internal/broker", layer: internal},
 	{pattern: "internal/realkafka", layer: internal},
+	{pattern: "internal/badnet", layer: internal},
 	{pattern: "internal/shell", layer: internal},
 	{pattern: "internal/lint", layer: internal},
 
