@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/understudy-streams/understudy/internal/engine"
+	"github.com/understudy-streams/understudy/internal/fail"
 	"github.com/understudy-streams/understudy/internal/kafka"
 	"github.com/understudy-streams/understudy/internal/kcode"
 	"github.com/understudy-streams/understudy/task"
@@ -50,6 +51,7 @@ func (t *topics) ensure(ctx context.Context) engine.TopicsReady {
 		var again temporary
 		return engine.TopicsReady{Err: err, Temporary: errors.As(err, &again)}
 	}
+	fail.Point("topics.checked")
 	t.remember(counts)
 	return engine.TopicsReady{Partitions: counts, IDs: ids, QueueBytes: t.app.memory(t.tasks, t.inputs).queue}
 }
@@ -84,6 +86,7 @@ func (t *topics) check(ctx context.Context) (map[string]int32, map[string][16]by
 	if err != nil {
 		return nil, nil, err
 	}
+	fail.Point("topics.made")
 	if err := t.identify(ctx, made, ids); err != nil {
 		return nil, nil, err
 	}

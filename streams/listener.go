@@ -6,6 +6,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/understudy-streams/understudy/internal/engine"
+	"github.com/understudy-streams/understudy/internal/fail"
 )
 
 // Listener is told what happens in an application. Each function may be nil. They are called on one goroutine of the runtime, one at a
@@ -131,11 +132,13 @@ func (a *App) log(n engine.Notice) {
 	case engine.NoticeTask:
 		log.Debug("task state changed", zap.Stringer("task", n.Task), zap.String("state", n.Text))
 	case engine.NoticeRestoreBegin:
+		fail.Point("restore.begin")
 		log.Info("restore begins", append(part, zap.Int64("offset", n.Position), zap.Int64("end", n.End))...)
 	case engine.NoticeRestore:
 		log.Info("restoring", append(part, zap.Int64("offset", n.Position), zap.Int64("end", n.End), zap.Int64("records", n.Records),
 			zap.Duration("eta", progressOf(n).ETA()))...)
 	case engine.NoticeRestoreEnd:
+		fail.Point("restore.end")
 		log.Info("restored", append(part, zap.Int64("offset", n.Position), zap.Int64("records", n.Records), zap.Duration("took", n.Took))...)
 	case engine.NoticeWiped:
 		log.Warn("store does not fit its changelog, it is rebuilt", append(part, zap.String("reason", n.Text))...)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/understudy-streams/understudy/internal/fail"
 	"github.com/understudy-streams/understudy/internal/kcode"
 	"github.com/understudy-streams/understudy/task"
 )
@@ -93,6 +94,7 @@ func (p *ProduceConn) Produce(req ProduceRequest, done func(ProduceResponse, err
 	if err := p.data.send(now); err != nil {
 		_ = p.fail(err) // told to done
 	}
+	fail.Point("produce.written")
 	return nil
 }
 
@@ -183,6 +185,7 @@ func (p *ProduceConn) answers() {
 	defer close(p.ended)
 	for call := range p.calls {
 		res, err := p.answer(call)
+		fail.Point("produce.answered")
 		call.done(res, err)
 	}
 }

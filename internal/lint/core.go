@@ -20,6 +20,7 @@ var banned = []struct{ path, why string }{
 	{sarama, whyPure},
 	{zap, whySilent},
 	{pebble, whyPure},
+	{Module + "/internal/fail", whyPure},
 	{"os", whyPure},
 	{"net", whyPure},
 	{"syscall", whyPure},

@@ -35,6 +35,7 @@ type place struct {
 var layers = []place{
 	{pattern: "statestore", layer: storage, core: true},
 	{pattern: "statestore/...", layer: storage},
+	{pattern: "internal/fail", layer: storage}, // the stores have kill points too
 
 	{pattern: "task", layer: inside, core: true},
 	{pattern: "assignor", layer: inside, core: true},

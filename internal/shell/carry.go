@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/understudy-streams/understudy/internal/engine"
+	"github.com/understudy-streams/understudy/internal/fail"
 	"github.com/understudy-streams/understudy/internal/group"
 	"github.com/understudy-streams/understudy/internal/kafka"
 	"github.com/understudy-streams/understudy/internal/kcode"
@@ -69,6 +70,7 @@ func (r *Runtime) list(ctx context.Context, a engine.ListOffsets) {
 	if ev.Err == nil {
 		ev.End, ev.Err = r.listAt(ctx, kafka.Latest, a.Parts)
 	}
+	fail.Point("ends.read")
 	r.post(ev)
 }
 
@@ -111,7 +113,9 @@ func (r *Runtime) refresh(ctx context.Context, topics []string) {
 func (r *Runtime) purge(ctx context.Context, before map[task.TopicPartition]int64) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
+	fail.Point("purge.before")
 	failed, err := r.cfg.Client.DeleteRecords(ctx, before)
+	fail.Point("purge.after")
 	for tp, e := range failed {
 		if err == nil && e != nil {
 			r.noticeLater(engine.Notice{Kind: engine.NoticeRetry, What: "purge of " + tp.String(), Err: e})

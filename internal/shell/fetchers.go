@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/understudy-streams/understudy/internal/engine"
+	"github.com/understudy-streams/understudy/internal/fail"
 	"github.com/understudy-streams/understudy/internal/kafka"
 	"github.com/understudy-streams/understudy/internal/kcode"
 	"github.com/understudy-streams/understudy/task"
@@ -169,10 +170,12 @@ func (l *fetchLoop) step(ev engine.PlannerEvent, ask *engine.SendFetch) *engine.
 
 func (l *fetchLoop) deliver(d engine.Deliver) {
 	if l.key.purpose == engine.Restore {
+		fail.Point("restore.fetched")
 		l.f.r.post(engine.Restored{Source: d.Source, Batch: d.Batch})
 		return
 	}
 	l.f.r.tasks.tell(d.Source.Task, d.Source.Epoch, task.Fetched{Input: d.Source.Index, Batch: d.Batch})
+	fail.Point("mailbox.put")
 }
 
 func (l *fetchLoop) fetch(ctx context.Context, a engine.SendFetch) engine.FetchAnswered {
@@ -193,6 +196,7 @@ func (l *fetchLoop) fetch(ctx context.Context, a engine.SendFetch) engine.FetchA
 		l.drop(conn)
 		return engine.FetchAnswered{Err: err}
 	}
+	fail.Point("fetch.answered")
 	ev := engine.FetchAnswered{Parts: make([]engine.FetchedPart, len(res.Parts))}
 	for i, p := range res.Parts {
 		ev.Parts[i] = engine.FetchedPart{TopicPartition: p.TopicPartition, Code: p.Code, Batch: p.Batch, Err: p.Err}

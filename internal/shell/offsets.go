@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/understudy-streams/understudy/internal/engine"
+	"github.com/understudy-streams/understudy/internal/fail"
 	"github.com/understudy-streams/understudy/internal/kafka"
 	"github.com/understudy-streams/understudy/internal/kcode"
 	"github.com/understudy-streams/understudy/task"
@@ -117,6 +118,7 @@ func (o *offsetsConn) fetch(a engine.FetchOffsets) {
 				o.drop(conn)
 			}
 		}
+		fail.Point("offsets.read")
 		ev.Err, ev.Code = err, res.Code
 		ev.Offsets = map[task.TopicPartition]engine.CommittedOffset{}
 		for _, p := range res.Parts {
@@ -132,6 +134,7 @@ func (o *offsetsConn) commit(a engine.CommitOffsets) {
 		var res kafka.CommitResponse
 		conn, err := o.dial(ctx, a.Coordinator)
 		if err == nil {
+			fail.Point("commit.before")
 			res, err = conn.CommitOffsets(kafka.CommitRequest{
 				Group: o.r.cfg.Engine.Group.Group, MemberID: a.MemberID, Generation: a.Generation, Offsets: a.Offsets,
 			})
@@ -139,10 +142,12 @@ func (o *offsetsConn) commit(a engine.CommitOffsets) {
 				o.drop(conn)
 			}
 		}
+		fail.Point("commit.answered")
 		ev.Err = err
 		for _, p := range res.Parts {
 			ev.Codes[p.TopicPartition] = p.Code
 		}
 		o.r.post(ev)
+		fail.Point("commit.told")
 	})
 }

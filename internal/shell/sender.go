@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/understudy-streams/understudy/internal/engine"
+	"github.com/understudy-streams/understudy/internal/fail"
 	"github.com/understudy-streams/understudy/internal/kafka"
 	"github.com/understudy-streams/understudy/task"
 )
@@ -64,8 +65,10 @@ func (s *sender) step(ev engine.SenderEvent) {
 		case engine.RefreshLeaders:
 			s.r.request(func(ctx context.Context) { s.leaders(ctx, a.Topics) })
 		case engine.EffectsAcked:
+			fail.Point("acks.before")
 			s.r.tasks.tell(a.Task, a.Epoch, task.Acked{Seq: a.Seq})
 			s.r.post(engine.EffectsDone{Acked: a})
+			fail.Point("acks.after")
 		case engine.ProduceFailed:
 			s.r.post(engine.TaskFailed{Task: a.Task, Epoch: a.Epoch, Err: a.Err})
 		case engine.DisconnectProduce:
@@ -100,6 +103,7 @@ func (s *sender) askProducerID(ctx context.Context) {
 	if err != nil && ctx.Err() == nil {
 		s.r.noticeLater(engine.Notice{Kind: engine.NoticeRetry, What: "producer id", Err: err})
 	}
+	fail.Point("producer.id")
 	s.put(engine.ProducerIDGiven{ID: id, Epoch: epoch, Err: err})
 }
 
@@ -178,6 +182,7 @@ func (p *producer) send(a engine.Produce) {
 			Codec: p.s.r.cfg.Codec, Groups: b.Groups,
 		}
 	}
+	fail.Point("produce.before")
 	old := p.conn != nil
 	err := p.write(a.Request, req)
 	if err != nil && old && p.ctx.Err() == nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/understudy-streams/understudy/internal/engine"
+	"github.com/understudy-streams/understudy/internal/fail"
 	"github.com/understudy-streams/understudy/statestore"
 	"github.com/understudy-streams/understudy/statestore/pebblestore"
 	"github.com/understudy-streams/understudy/task"
@@ -40,6 +41,7 @@ func (s *stores) open(a engine.OpenStores) {
 			ts.open = nil
 			return err
 		}
+		fail.Point("stores.opened")
 		for i := range a.Stores {
 			ev.Positions = append(ev.Positions, ts.open.Position(i))
 			ev.Stale = append(ev.Stale, ts.open.Stale(i))
@@ -69,6 +71,7 @@ func (s *stores) close(a engine.CloseStores) {
 		return
 	}
 	s.write(a.Task, ts.close, func(err error) {
+		fail.Point("stores.closed")
 		s.r.post(engine.StoresClosed{Task: a.Task, Epoch: a.Epoch, Err: err})
 	})
 }
@@ -148,6 +151,7 @@ func (s *stores) apply(a engine.Apply) {
 	}
 	s.write(a.Task, write, func(err error) {
 		s.r.post(engine.Applied{Task: a.Task, Epoch: a.Epoch, Err: err})
+		fail.Point("applied.told")
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/understudy-streams/understudy/internal/engine"
+	"github.com/understudy-streams/understudy/internal/fail"
 	"github.com/understudy-streams/understudy/statestore"
 	"github.com/understudy-streams/understudy/task"
 )
@@ -52,6 +53,7 @@ func (t *tasks) start(a engine.StartTask) {
 	t.by[l.key] = l
 	t.mu.Unlock()
 	l.ended = make(chan struct{})
+	fail.Point("task.started")
 	go l.run(c)
 }
 
@@ -241,7 +243,9 @@ func (l *taskLoop) loop() {
 			l.step(now, task.Tick{})
 		}
 		if !l.closed && l.owner.Runnable() {
+			fail.Point("process.before")
 			l.step(now, task.Work{Took: took})
+			fail.Point("process.after")
 			took = time.Since(now)
 		}
 	}
@@ -277,16 +281,21 @@ func (l *taskLoop) carry(actions []task.Action) {
 		switch a := a.(type) {
 		case task.Send:
 			r.sender.put(engine.EffectsMade{Effects: a.Effects})
+			fail.Point("effects.handed")
 		case task.Seal:
+			fail.Point("seal.before")
 			r.post(engine.TaskSealed{Sealed: a.Sealed})
+			fail.Point("seal.after")
 		case task.Consumed:
 			r.fetch.consumed(engine.FetchSource{TopicPartition: l.inputs[a.Input], Task: id, Epoch: epoch, Index: a.Input}, a.Bytes)
 		case task.Wake:
 			l.wake.move(a.At)
 		case task.Released:
+			fail.Point("task.released")
 			r.post(engine.TaskReleased{Task: id, Epoch: epoch})
 		case task.Closed:
 			l.closed = true
+			fail.Point("task.closed")
 			r.post(engine.TaskClosed{Task: id, Epoch: epoch})
 		case task.Failed:
 			r.post(engine.TaskFailed{Task: id, Epoch: epoch, Err: a.Err})

@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/sstable"
 
+	"github.com/understudy-streams/understudy/internal/fail"
 	"github.com/understudy-streams/understudy/statestore"
 )
 
@@ -214,9 +215,11 @@ func (d *DB) register(stores []statestore.Spec) ([]uint32, error) {
 	if len(added) == 0 {
 		return ids, nil
 	}
+	fail.Point("names.before")
 	if err := d.health.guard(func() error { return d.writeNames(added) }); err != nil {
 		return nil, fmt.Errorf("pebblestore: write store names: %w", err)
 	}
+	fail.Point("names.after")
 	for name, id := range added {
 		d.names[name], d.byID[id] = id, name
 	}
@@ -306,9 +309,12 @@ func (d *DB) Close() error {
 	d.closed = true
 	d.mu.Unlock()
 
+	fail.Point("db.close")
 	err := d.health.guard(d.lastFlush)
+	fail.Point("db.flushed")
 	d.fs.close()
 	closeErr := d.health.guard(d.db.Close)
+	fail.Point("db.closed")
 	close(d.quit)
 	if broken := d.health.err(); broken != nil {
 		return broken

@@ -14,6 +14,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"go.uber.org/zap"
+
+	"github.com/understudy-streams/understudy/internal/fail"
 )
 
 // The files of a state directory.
@@ -84,10 +86,12 @@ func OpenDir(stateDir, applicationID string, opts Options) (*Dir, error) {
 	if held {
 		return nil, &LockedError{Dir: path, PID: pid}
 	}
+	fail.Point("dir.locked")
 	d := &Dir{Path: path, lock: lock}
 	if err := d.open(opts); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
+	fail.Point("dir.opened")
 	warnIfTemporary(path, opts.Log)
 	return d, nil
 }
@@ -96,6 +100,7 @@ func (d *Dir) open(opts Options) (err error) {
 	if d.ProcessID, err = processID(filepath.Join(d.Path, processIDName)); err != nil {
 		return &DirError{Dir: d.Path, Field: "StateDir", Err: err}
 	}
+	fail.Point("dir.id")
 	opts.Dir = filepath.Join(d.Path, dbName)
 	opts.FS = vfs.Default
 	onCorrupt := opts.Listener.Corrupt
@@ -219,6 +224,7 @@ func (d *Dir) Close() error {
 		return broken // Pebble's goroutines still have the files open
 	}
 	err = errors.Join(err, d.lock.Close())
+	fail.Point("dir.unlocked")
 	d.lock = nil
 	return err
 }

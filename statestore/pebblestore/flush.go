@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/understudy-streams/understudy/internal/fail"
 )
 
 // Flush makes everything applied so far durable. On a full disk it blocks until there is room.
@@ -17,9 +19,11 @@ func (d *DB) Flush() error {
 	if err != nil {
 		return err
 	}
+	fail.Point("flush.before")
 	if err := d.health.guard(d.db.Flush); err != nil {
 		return fmt.Errorf("pebblestore: flush: %w", err)
 	}
+	fail.Point("flush.after")
 	return d.health.err()
 }
 
@@ -61,6 +65,7 @@ func (d *DB) janitor() {
 	for {
 		select {
 		case <-d.idle:
+			fail.Point("flush.ended")
 		case <-d.quit:
 			return
 		}

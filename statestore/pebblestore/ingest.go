@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/understudy-streams/understudy/internal/fail"
 	"github.com/understudy-streams/understudy/statestore"
 )
 
@@ -41,6 +42,7 @@ func (t *taskStores) Ingest(b *statestore.Batch) error {
 	if err := t.checkBatch(b); err != nil {
 		return err
 	}
+	fail.Point("ingest.before")
 	size := 0
 	for i := range b.Stores {
 		for j := range b.Stores[i].Changes {
@@ -52,6 +54,7 @@ func (t *taskStores) Ingest(b *statestore.Batch) error {
 		return t.Apply(b)
 	}
 	paths, err := t.writeTables(t.sortedRows(b))
+	fail.Point("ingest.tables")
 	if err == nil {
 		err = t.d.health.guard(func() error { return t.d.db.Ingest(context.Background(), paths) })
 	}
@@ -61,6 +64,7 @@ func (t *taskStores) Ingest(b *statestore.Batch) error {
 		}
 		return fmt.Errorf("pebblestore: ingest into task %s: %w", t.id, err)
 	}
+	fail.Point("ingest.after")
 	t.written(b)
 	return t.d.health.err()
 }

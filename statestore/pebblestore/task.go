@@ -10,6 +10,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/understudy-streams/understudy/internal/fail"
 	"github.com/understudy-streams/understudy/statestore"
 )
 
@@ -94,9 +95,11 @@ func (t *taskStores) Apply(b *statestore.Batch) error {
 		}
 		changes += len(b.Stores[i].Changes)
 	}
+	fail.Point("apply.before")
 	if err := t.commit(pb); err != nil {
 		return fmt.Errorf("pebblestore: apply to task %s: %w", t.id, err)
 	}
+	fail.Point("apply.after")
 	t.written(b)
 	return t.d.count(changes)
 }
@@ -168,9 +171,11 @@ func (t *taskStores) Wipe(store int) error {
 	if err != nil {
 		return errors.Join(err, b.Close())
 	}
+	fail.Point("wipe.before")
 	if err := t.commit(b); err != nil {
 		return fmt.Errorf("pebblestore: wipe store %d of task %s: %w", store, t.id, err)
 	}
+	fail.Point("wipe.after")
 	t.positions[store].Store(statestore.NoPosition)
 	t.topics[store] = t.given[store].Changelog
 	t.version.Add(1)

@@ -8,6 +8,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/understudy-streams/understudy/internal/fail"
 	"github.com/understudy-streams/understudy/internal/group"
 	"github.com/understudy-streams/understudy/internal/kafka"
 	"github.com/understudy-streams/understudy/internal/kcode"
@@ -91,6 +92,7 @@ func (c *Carrier) coordinator(a group.FindCoordinator) {
 }
 
 func (c *Carrier) sendJoin(a group.SendJoin) {
+	fail.Point("join.before")
 	sent := c.now()
 	ev := group.JoinDone{Req: a.Req, Sent: sent}
 	var res kafka.JoinResponse
@@ -101,6 +103,7 @@ func (c *Carrier) sendJoin(a group.SendJoin) {
 		})
 		return err
 	})
+	fail.Point("join.answered")
 	ev.Code, ev.MemberID, ev.Generation, ev.Leader = res.Code, res.MemberID, res.Generation, res.MemberID != "" && res.Leader == res.MemberID
 	for _, m := range res.Members {
 		ev.Members = append(ev.Members, group.JoinedMember{ID: m.MemberID, Metadata: m.Metadata})
@@ -109,6 +112,7 @@ func (c *Carrier) sendJoin(a group.SendJoin) {
 }
 
 func (c *Carrier) sendSync(a group.SendSync) {
+	fail.Point("sync.before")
 	ev := group.SyncDone{Req: a.Req, Sent: c.now()}
 	req := kafka.SyncRequest{Group: a.Group, MemberID: a.MemberID, Generation: a.Generation, ProtocolType: protocolType, Protocol: a.Protocol}
 	for _, x := range a.Assignments {
@@ -119,6 +123,7 @@ func (c *Carrier) sendSync(a group.SendSync) {
 		ev.Code, ev.Assignment = res.Code, res.Assignment
 		return err
 	})
+	fail.Point("sync.answered")
 	c.post(ev)
 }
 
@@ -134,10 +139,12 @@ func (c *Carrier) sendHeartbeat(a group.SendHeartbeat) {
 func (c *Carrier) sendLeave(a group.SendLeave) {
 	timer := time.AfterFunc(leaveTimeout, c.beat.drop)
 	defer timer.Stop()
+	fail.Point("leave.before")
 	ev := group.LeaveDone{Req: a.Req, Code: kcode.None}
 	ev.Err = c.beat.call(a.Addr, func(conn *kafka.GroupConn) (err error) {
 		ev.Code, err = conn.Leave(kafka.LeaveRequest{Group: a.Group, MemberID: a.MemberID, Reason: "the member has stopped"})
 		return err
 	})
+	fail.Point("leave.answered")
 	c.post(ev)
 }
