@@ -79,6 +79,7 @@ type Engine struct {
 	prepare   *prepare  // a release that is under way for the next join
 	late      []task.ID // declared to run with the last join because they missed its release
 	assigned  bool      // an assignment has been applied and not been lost
+	granted   int32     // the generation of the last assignment that was applied
 	left      bool      // leaving the group has begun
 	leased    time.Time // the end of the lease that the sender knows
 	parted    bool      // there is no membership to leave: the member stopped by itself

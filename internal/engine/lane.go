@@ -75,7 +75,8 @@ type batch struct {
 	groups  []*task.Group
 	records int
 	bytes   int
-	pid     int64 // the producer id it was last sent under
+	by      writer // that it was last sent under
+	owned   bool   // by a tenure
 	onWay   bool
 }
 
@@ -92,6 +93,7 @@ type lane struct {
 	retryAt time.Time
 	tries   int
 	missing time.Time // since when metadata does not have the partition
+	tenure  *tenure   // of the task whose changelog this is; nil elsewhere
 	busy    bool
 }
 
@@ -193,9 +195,9 @@ func recordSize(r *task.OutRecord) int {
 	return n
 }
 
-// done ends the batch on the way: the next one has the sequence that follows, unless the producer id has changed meanwhile.
-func (l *lane) done(pid int64) {
-	if l.sent.pid == pid {
+// done ends the batch on the way: the next one has the sequence that follows, unless its writer is another.
+func (l *lane) done(next writer) {
+	if l.sent.by == next {
 		l.seq = nextSequence(l.seq, l.sent.records)
 	}
 	clear(l.sent.pieces) // their task may be over, and this lane idle for ever
@@ -237,5 +239,5 @@ func (l *lane) forget(o *owner) {
 func (l *lane) reset() {
 	clear(l.queue)
 	l.queue, l.bytes, l.sent, l.seq = l.queue[:0], 0, nil, 0
-	l.tries, l.retryAt, l.missing, l.busy = 0, time.Time{}, time.Time{}, false
+	l.tries, l.retryAt, l.missing, l.busy, l.tenure = 0, time.Time{}, time.Time{}, false, nil
 }

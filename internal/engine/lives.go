@@ -13,6 +13,7 @@ import (
 type life struct {
 	id     task.ID
 	epoch  uint64
+	grant  int32 // the generation that gave the task to this life
 	spec   *task.Spec
 	state  lifeState
 	since  time.Time
@@ -81,7 +82,7 @@ func (e *Engine) open(id task.ID) {
 		return
 	}
 	e.epochs++
-	l := &life{id: id, epoch: e.epochs, spec: spec, since: e.now, done: make([]int64, len(spec.Inputs))}
+	l := &life{id: id, epoch: e.epochs, grant: e.granted, spec: spec, since: e.now, done: make([]int64, len(spec.Inputs))}
 	for i := range l.done {
 		l.done[i] = -1
 	}

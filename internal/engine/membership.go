@@ -104,7 +104,7 @@ func (e *Engine) settlePrepare() {
 
 // assign brings the tasks of this process in line with an assignment.
 func (e *Engine) assign(a group.Assigned) {
-	e.assigned, e.prepare = true, nil
+	e.assigned, e.granted, e.prepare = true, a.Generation, nil
 	e.anew()
 	if e.state == Closing {
 		return // everything is being released already

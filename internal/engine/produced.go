@@ -53,12 +53,18 @@ func (s *Sender) produced(ev Produced) {
 			}
 		}
 		l.sent.onWay = false
-		s.answered(l, part)
+		l.dropOrphan()
+		if l.sent != nil {
+			s.answered(l, part)
+		}
 	}
 }
 
 // answered decides what an answer means for the batch on the way of a lane.
 func (s *Sender) answered(l *lane, p ProducedPart) {
+	if l.tenure != nil && s.answeredOwned(l, p) {
+		return
+	}
 	switch p.Code {
 	case kcode.None, kcode.DuplicateSequence:
 		s.acked(l, p.BaseOffset)
@@ -108,7 +114,7 @@ func (s *Sender) acked(l *lane, base int64) {
 		}
 		at += int64(n)
 	}
-	l.done(s.pid)
+	l.done(s.writer(l))
 }
 
 // answer tells an owner how far its effects are acknowledged, if that is further than it knows.

@@ -179,6 +179,7 @@ func (e *Engine) settleRestore(l *life) {
 	l.ends, l.holes = make([]int64, len(l.spec.Stores)), make([]*hole, len(l.spec.Stores))
 	for _, p := range l.restore {
 		l.ends[p.store] = p.end
+		e.do(ToSender{Event: Tenure{TopicPartition: p.tp, Generation: l.grant, End: p.end}})
 	}
 	start := StartTask{Task: l.id, Epoch: l.epoch, Positions: slices.Clone(l.open.start), StreamTime: l.open.time}
 	l.restore, l.open, l.owned = nil, nil, true

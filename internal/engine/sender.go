@@ -35,7 +35,8 @@ func (c SenderConfig) withDefaults() SenderConfig {
 
 // Sender turns the effects of all tasks into produce requests. Per partition there is one lane: groups wait in the order in which they
 // came, and one batch at a time is on the way, so that retries keep the order by construction; lanes of one broker share requests.
-// Batches carry the process's producer id with a sequence per lane (KIP-98), so that a resent batch is not appended twice.
+// Batches carry the process's producer id with a sequence per lane (KIP-98), so that a resent batch is not appended twice; those to a changelog
+// carry one that belongs to the task, so that what was resent by an owner of the past is not appended at all (see tenure).
 type Sender struct {
 	cfg   SenderConfig
 	now   time.Time
@@ -109,6 +110,13 @@ type (
 	// Leased says until when the process may produce. A process that has slept may run its sender before it learns that its lease is over;
 	// what is sent then goes into changelogs that are somebody else's. Before the first one there is no bound.
 	Leased struct{ Until time.Time }
+	// Tenure says that a task has been granted and is the only one that may write to this partition of a changelog from now on. It precedes
+	// the first effects of that life of the task.
+	Tenure struct {
+		task.TopicPartition
+		Generation int32 // in which the task was granted; later owners are granted it in later ones
+		End        int64 // of the log, listed after that
+	}
 	// SenderTick lets time pass.
 	SenderTick struct{}
 )
@@ -120,6 +128,7 @@ func (LeadersKnown) senderEvent()    {}
 func (ForgetTask) senderEvent()      {}
 func (DropAll) senderEvent()         {}
 func (Leased) senderEvent()          {}
+func (Tenure) senderEvent()          {}
 func (SenderTick) senderEvent()      {}
 
 // ProducedPart is the broker's answer for one partition of a Produce.
@@ -206,7 +215,9 @@ func (s *Sender) Step(now time.Time, ev SenderEvent) []SenderAction {
 		s.dropped = max(s.dropped, ev.Epoch)
 		s.dropAll()
 	case Leased:
-		s.lease = ev.Until
+		s.leased(ev)
+	case Tenure:
+		s.begin(ev)
 	case SenderTick:
 		s.wake = time.Time{}
 	}
@@ -242,11 +253,7 @@ func (s *Sender) add(e *task.Effects) {
 		if len(g.Records) == 0 {
 			continue
 		}
-		l := s.lanes[g.To]
-		if l == nil {
-			l = &lane{to: g.To, leader: unknownLeader}
-			s.lanes[g.To] = l
-		}
+		l := s.lane(g.To)
 		if !l.busy {
 			l.busy = true
 			s.order = append(s.order, l)
@@ -254,6 +261,15 @@ func (s *Sender) add(e *task.Effects) {
 		l.push(piece{owner: o, seq: e.Seq, group: *g}, s.now)
 	}
 	s.answer(o)
+}
+
+func (s *Sender) lane(to task.TopicPartition) *lane {
+	l := s.lanes[to]
+	if l == nil {
+		l = &lane{to: to, leader: unknownLeader}
+		s.lanes[to] = l
+	}
+	return l
 }
 
 func (s *Sender) producerID(ev ProducerIDGiven) {
@@ -266,7 +282,9 @@ func (s *Sender) producerID(ev ProducerIDGiven) {
 	s.pidTries = 0
 	s.pid, s.epoch, s.havePID = ev.ID, ev.Epoch, true
 	for _, l := range s.lanes {
-		l.seq = 0
+		if l.tenure == nil {
+			l.seq = 0
+		}
 	}
 }
 
@@ -285,6 +303,7 @@ func (s *Sender) end(key ownerKey) {
 	delete(s.owners, key)
 	for _, l := range s.order {
 		l.forget(o)
+		l.dropOrphan()
 	}
 }
 
@@ -358,11 +377,11 @@ func (s *Sender) sendOne() bool {
 				continue // the request after this one has it
 			}
 			size += next
-			b := l.take(s.cfg.MaxBatch)
+			b, w := l.take(s.cfg.MaxBatch), s.writer(l)
 			p.Batches = append(p.Batches, ProduceBatch{
-				TopicPartition: l.to, ProducerID: s.pid, Epoch: s.epoch, FirstSequence: l.seq, Groups: b.groups,
+				TopicPartition: l.to, ProducerID: w.pid, Epoch: w.epoch, FirstSequence: l.seq, Groups: b.groups,
 			})
-			b.onWay, b.pid = true, s.pid
+			b.onWay, b.by, b.owned = true, w, l.tenure != nil
 			req.lanes = append(req.lanes, l)
 		}
 	}

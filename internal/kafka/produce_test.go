@@ -44,6 +44,33 @@ func TestSequences(t *testing.T) {
 	})
 }
 
+// A broker takes an id that it never gave, and any higher epoch of it; batches of a lower one are refused from then on, whoever sends them and
+// whatever their sequence. This keeps late writes of past owners out of changelogs.
+func TestEpochsOfAnIDThatNoBrokerGave(t *testing.T) {
+	onBoth(t, func(t *testing.T, k cluster) {
+		c := k.client(t)
+		name := k.topic(t, c, 2, map[string]string{"cleanup.policy": "compact"})
+		first, second := task.TopicPartition{Topic: name}, task.TopicPartition{Topic: name, Partition: 1}
+		p := producer(t, c, first)
+		write := func(tp task.TopicPartition, pid int64, epoch int16, seq int32, n int) kcode.Code {
+			b := plainBatch(tp, numbered(n)...)
+			b.ProducerID, b.Epoch, b.FirstSequence = pid, epoch, seq
+			return send(t, p, b)[0].Code
+		}
+		const pid = 1<<62 | 0x1234567
+		require.Equal(t, kcode.None, write(first, pid, 3, 0, 4))
+		require.Equal(t, kcode.None, write(first, pid, 3, 4, 1))
+		require.Equal(t, kcode.None, write(first, pid, 16000, 0, 1), "epochs are left out as it likes")
+		require.Equal(t, kcode.InvalidProducerEpoch, write(first, pid, 3, 5, 2), "the next sequence of the epoch before")
+		require.Equal(t, kcode.InvalidProducerEpoch, write(first, pid, 4, 0, 2), "one that never wrote")
+		require.Equal(t, kcode.None, write(first, pid, 16000, 1, 1))
+		require.Equal(t, kcode.None, write(second, pid+1, 2, 0, 1), "another partition has an id of its own")
+		ends, err := c.ListOffsets(within(t), Latest, []task.TopicPartition{first})
+		require.NoError(t, err)
+		require.Equal(t, int64(7), ends[first].Offset)
+	})
+}
+
 func producerID(t *testing.T, c *Client) (pid int64, epoch int16) {
 	t.Helper()
 	require.Eventually(t, func() bool {

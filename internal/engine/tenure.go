@@ -1,0 +1,126 @@
+package engine
+
+import (
+	"hash/fnv"
+	"slices"
+
+	"github.com/understudy-streams/understudy/internal/kcode"
+	"github.com/understudy-streams/understudy/task"
+)
+
+// tenure is the time during which one life of a task is the only one that may write to one of its changelogs. It has a producer id and an
+// epoch of its own there, made of the generation in which the group granted the task: the id is the same for all owners of the task, the epoch
+// is higher than that of any owner before. Brokers refuse a batch of an idempotent producer whose epoch is below the last one that the
+// partition has seen (KIP-98), so that from the first batch of a tenure on nothing of an earlier one can be appended, however late it comes: no
+// transaction is needed, no request, no byte. Before that first batch it can; see hole.
+type tenure struct {
+	writer
+	end       int64 // of the log, as it was seen after the task had been granted
+	fenced    bool  // the broker has seen a higher epoch
+	confirmed int   // how often the lease has been extended since
+}
+
+// writer is whom a broker takes the batches of a partition to be from.
+type writer struct {
+	pid   int64
+	epoch int16
+}
+
+const (
+	ownIDs         = int64(1) << 62 // above all ids that brokers give
+	epochBits      = 14             // of a generation; the others are part of the id, so that one tenure in 16384 does not fence the one before
+	generationBits = 31
+	idBits         = 62 - (generationBits - epochBits)
+)
+
+// writerOf is the same function in every process. Two partitions never share an id: some brokers follow epochs by id alone.
+func writerOf(tp task.TopicPartition, generation int32) writer {
+	h := fnv.New64a()
+	h.Write([]byte(tp.Topic))
+	h.Write([]byte{0, byte(tp.Partition >> 24), byte(tp.Partition >> 16), byte(tp.Partition >> 8), byte(tp.Partition)})
+	id := int64(h.Sum64() & (1<<idBits - 1))
+	return writer{
+		pid:   ownIDs | id<<(generationBits-epochBits) | int64(generation>>epochBits),
+		epoch: int16(generation & (1<<epochBits - 1)),
+	}
+}
+
+// confirmations is how many extensions of the lease make sure that a heartbeat was sent after a batch was refused, and answered: the first
+// ones may answer what was sent before, on either connection of the member.
+const confirmations = 3
+
+// begin makes a task the only writer of a changelog partition.
+func (s *Sender) begin(ev Tenure) {
+	l := s.lane(ev.TopicPartition)
+	l.tenure = &tenure{writer: writerOf(ev.TopicPartition, ev.Generation), end: ev.End}
+	l.seq, l.tries = 0, 0
+	l.dropOrphan()
+}
+
+// writer is under whom a lane sends.
+func (s *Sender) writer(l *lane) writer {
+	if l.tenure != nil {
+		return l.tenure.writer
+	}
+	return writer{s.pid, s.epoch}
+}
+
+// dropOrphan drops the batch of a lane that is not on the way if nobody waits for it any more. Only where the next batch has a tenure of its
+// own: elsewhere the sequence may be used already. A life that is over writes nothing more: the task may be somebody else's.
+func (l *lane) dropOrphan() {
+	if b := l.sent; b != nil && !b.onWay && b.owned && !slices.ContainsFunc(b.pieces, func(p piece) bool { return !p.owner.gone }) {
+		l.sent = nil
+	}
+}
+
+// answeredOwned decides what an answer to a batch of a tenure means. It reports false if it means what it means everywhere.
+func (s *Sender) answeredOwned(l *lane, p ProducedPart) bool {
+	switch p.Code {
+	case kcode.None:
+		if p.BaseOffset >= l.tenure.end {
+			return false
+		}
+	case kcode.InvalidProducerEpoch, kcode.ProducerFenced:
+		s.fenced(l)
+		return true
+	case kcode.DuplicateSequence, kcode.OutOfOrderSequence, kcode.UnknownProducerID:
+	default:
+		return false
+	}
+	s.forsake(l) // the broker takes us for a writer that was here before, or has lost what it knew
+	return true
+}
+
+// fenced deals with a later tenure's writer in our partition. Usually it is not ours any more, and the group tells us so with the next
+// heartbeat; then everything is dropped. But if the group goes on having us, then it counts its generations anew (it was deleted), and it
+// is those of the group before that are higher.
+func (s *Sender) fenced(l *lane) {
+	t := l.tenure
+	if !t.fenced {
+		t.fenced, t.confirmed = true, 0
+	}
+	if s.lease.IsZero() || t.confirmed >= confirmations {
+		s.forsake(l)
+		return
+	}
+	s.retry(l)
+}
+
+// leased takes a lease in. One that is extended says that the group has us.
+func (s *Sender) leased(until Leased) {
+	if until.Until.After(s.lease) {
+		for _, l := range s.order {
+			if l.tenure != nil && l.tenure.fenced {
+				l.tenure.confirmed++
+			}
+		}
+	}
+	s.lease = until.Until
+}
+
+// forsake goes on as an ordinary writer, which fences nobody and which nobody fences.
+func (s *Sender) forsake(l *lane) {
+	l.tenure, l.seq = nil, 0
+	s.newProducerID()
+	s.retry(l)
+}
