@@ -285,11 +285,7 @@ func (e *Engine) applied(ev Applied) {
 	case l.state == lifeClosing:
 		e.closeStores(l)
 	case ev.Err != nil:
-		err := &StoreError{Task: l.id, Op: "write", Err: ev.Err}
-		if l.sealed != nil {
-			e.committed(l, err)
-		}
-		e.fail(err)
+		e.writeFailed(l, ev.Err)
 	case op.wipe:
 		e.partWiped(l, op.part)
 	case op.part != nil:

@@ -35,6 +35,7 @@ type Config struct {
 	QueueBytes   int                      // bound of an input partition's queue; default 4 MiB
 	RestoreBytes int                      // of a changelog that is read ahead of its store, and of one bulk write; default 8 MiB
 	MaxStuck     int                      // user calls past the watchdog before the application ends; default 3
+	StateDir     string                   // where the stores are, for errors
 }
 
 func (c Config) withDefaults() Config {
@@ -81,6 +82,7 @@ type Engine struct {
 	assigned  bool      // an assignment has been applied and not been lost
 	granted   int32     // the generation of the last assignment that was applied
 	left      bool      // leaving the group has begun
+	disk      suspension
 	leased    time.Time // the end of the lease that the sender knows
 	parted    bool      // there is no membership to leave: the member stopped by itself
 	gaveUp    bool      // the end is not clean: only the goodbye to the group is waited for
@@ -172,6 +174,12 @@ func (e *Engine) handle(ev Event) {
 		e.partStopped(ev.Failed)
 	case MetadataKnown:
 		e.metadataKnown(ev)
+	case StoreTrouble:
+		e.storeTrouble(ev.Err)
+	case DiskProbed:
+		e.diskProbed(ev)
+	case StoresReady:
+		e.storesReady(ev)
 	case Heard:
 		e.note(ev.Note)
 	}
@@ -238,7 +246,7 @@ func (e *Engine) ensure() {
 
 func (e *Engine) topicsReady(ev TopicsReady) {
 	e.ensuring = false
-	if e.state == Closing {
+	if e.stopping() {
 		return
 	}
 	if ev.Err != nil {
@@ -325,6 +333,7 @@ func (e *Engine) closeIn(within time.Duration) {
 
 // settleState moves the application's state on as far as its tasks allow.
 func (e *Engine) settleState() {
+	e.settleDrain()
 	switch e.state {
 	case Rebalancing, Running:
 		if e.settled() {
@@ -332,6 +341,8 @@ func (e *Engine) settleState() {
 		} else {
 			e.setState(Rebalancing)
 		}
+	case Suspended:
+		e.settleSuspended()
 	case Closing:
 		e.settleClosing()
 	}
@@ -367,7 +378,7 @@ func (e *Engine) settleClosing() {
 			e.closeLife(l)
 		}
 	}
-	if slices.ContainsFunc(e.order, func(l *life) bool { return !l.stuck }) {
+	if slices.ContainsFunc(e.order, func(l *life) bool { return !l.stuck && !e.onlyDisk(l) }) {
 		return
 	}
 	switch {

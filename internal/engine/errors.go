@@ -104,18 +104,43 @@ func (e *CommitError) Error() string { return fmt.Sprintf("commit offset of %s: 
 
 func (e *CommitError) Unwrap() error { return e.Code }
 
-// StoreError says that a task's stores failed.
+// StoreError says that the stores of a task, or the database that they are in, failed.
 type StoreError struct {
-	Task task.ID
+	Task task.ID // the zero ID where it was no task's operation: Op is flush, probe or reopen
 	Op   string
+	Dir  string // the state directory
 	Err  error
 }
 
 func (e *StoreError) Error() string {
-	return fmt.Sprintf("task %s: %s stores: %v", e.Task, e.Op, e.Err)
+	switch {
+	case e.Op == "flush" || e.Op == "probe" || e.Op == "reopen":
+		return fmt.Sprintf("%s state in %s: %v", e.Op, e.Dir, e.Err)
+	case e.Dir == "":
+		return fmt.Sprintf("task %s: %s stores: %v", e.Task, e.Op, e.Err)
+	}
+	return fmt.Sprintf("task %s: %s stores in %s: %v", e.Task, e.Op, e.Dir, e.Err)
 }
 
 func (e *StoreError) Unwrap() error { return e.Err }
+
+// NoRoomError says that a store could not be written because its disk is full, or its quota used up. It ends no application: the tasks are
+// suspended until there is room.
+type NoRoomError struct {
+	Dir  string
+	Free int64 // bytes that were left, -1 where that is not known
+	Err  error
+}
+
+func (e *NoRoomError) Error() string {
+	free := "it is not known how much is free"
+	if e.Free >= 0 {
+		free = fmt.Sprintf("%d bytes are free", e.Free)
+	}
+	return fmt.Sprintf("no room in %s, %s: free some, or give it more; all goes on by itself then: %v", e.Dir, free, e.Err)
+}
+
+func (e *NoRoomError) Unwrap() error { return e.Err }
 
 // StuckError says that more user calls than allowed never returned.
 type StuckError struct {

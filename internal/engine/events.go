@@ -104,6 +104,16 @@ type (
 	PartMoved struct{ Lost PartLost }
 	// PartStopped says that a partition cannot be read on without a decision.
 	PartStopped struct{ Failed PartFailed }
+	// StoreTrouble says that the database cannot be written, other than by the answer to a write: a *NoRoomError suspends all tasks, every
+	// other error ends the application.
+	StoreTrouble struct{ Err error }
+	// DiskProbed answers ProbeDisk: how many bytes are free, of how many. Err is why a small file could not be written.
+	DiskProbed struct {
+		Free, Total int64
+		Err         error
+	}
+	// StoresReady answers ReadyStores.
+	StoresReady struct{ Err error }
 	// Heard passes a notice of a shell on to where all notices go.
 	Heard struct{ Note Notice }
 	// MetadataKnown answers RefreshMetadata.
@@ -148,6 +158,9 @@ func (OffsetsCommitted) engineEvent() {}
 func (PartMoved) engineEvent()        {}
 func (PartStopped) engineEvent()      {}
 func (MetadataKnown) engineEvent()    {}
+func (StoreTrouble) engineEvent()     {}
+func (DiskProbed) engineEvent()       {}
+func (StoresReady) engineEvent()      {}
 func (Heard) engineEvent()            {}
 
 // Action is what an Engine wants done.
@@ -211,6 +224,10 @@ type (
 		Epoch uint64
 		Store int
 	}
+	// ProbeDisk asks whether there is room for the stores.
+	ProbeDisk struct{}
+	// ReadyStores asks for a database that takes writes: one that broke down is opened again. No task has stores open.
+	ReadyStores struct{}
 	// CommitOffsets commits input offsets under the applied generation.
 	CommitOffsets struct {
 		Request     uint64
@@ -246,6 +263,8 @@ func (StartTask) engineAction()       {}
 func (ToTask) engineAction()          {}
 func (Apply) engineAction()           {}
 func (Wipe) engineAction()            {}
+func (ProbeDisk) engineAction()       {}
+func (ReadyStores) engineAction()     {}
 func (CommitOffsets) engineAction()   {}
 func (PurgeRecords) engineAction()    {}
 func (RefreshMetadata) engineAction() {}
@@ -288,6 +307,8 @@ const (
 	NoticeCommitRefused  NoticeKind = "commit-refused"  // a commit was refused and is tried again: Part, Err
 	NoticeReleaseOverdue NoticeKind = "release-overdue" // a task missed the budget of a release and stays claimed: Task
 	NoticeStuck          NoticeKind = "stuck"           // a user call outlasted the watchdog: Task, Err
+	NoticeSuspended      NoticeKind = "suspended"       // the disk is full, all tasks end: Err, a *NoRoomError
+	NoticeResumed        NoticeKind = "resumed"         // there is room again: Took
 )
 
 // Notice is something worth reporting. Only the fields that its kind names are set.

@@ -114,7 +114,7 @@ func (e *Engine) taskReleased(id task.ID, epoch uint64) {
 		return // the answer to a release that was taken back: the task has run since, and may run still
 	}
 	e.setLife(l, lifeReleased)
-	if e.state != Closing && e.prepare == nil { // else whoever asked for it looks at it next
+	if !e.stopping() && e.prepare == nil { // else whoever asked for it looks at it next
 		e.step(groupRejoin(drained(id)))
 	}
 }
@@ -181,7 +181,7 @@ func (e *Engine) storesClosed(ev StoresClosed) {
 		return
 	}
 	if ev.Err != nil {
-		e.fail(&StoreError{Task: l.id, Op: "close", Err: ev.Err})
+		e.storeFailed(l, "close", ev.Err)
 	}
 	e.gone(l)
 }
@@ -194,7 +194,7 @@ func (e *Engine) gone(l *life) {
 		e.unstuck(l)
 		return
 	}
-	if l.again && e.state != Closing {
+	if l.again && !e.stopping() {
 		e.open(l.id)
 	}
 }
@@ -202,6 +202,9 @@ func (e *Engine) gone(l *life) {
 func (e *Engine) taskFailed(ev TaskFailed) {
 	l := e.alive(ev.Task, ev.Epoch)
 	if l == nil || l.state == lifeClosing {
+		return
+	}
+	if e.fullForTask(ev, l) {
 		return
 	}
 	e.fail(ev.Err)
@@ -232,7 +235,7 @@ func (e *Engine) taskStuck(ev TaskStuck) {
 		e.fail(&StuckError{Tasks: ids, Err: ev.Err})
 		return
 	}
-	if e.prepare == nil && e.assigned {
+	if e.prepare == nil && e.assigned && !e.stopping() {
 		e.step(groupRejoin("task " + l.id.String() + " is stuck"))
 	}
 }
@@ -240,7 +243,7 @@ func (e *Engine) taskStuck(ev TaskStuck) {
 // unstuck is called when a call that outlasted the watchdog has returned after all: this process can have the task again.
 func (e *Engine) unstuck(l *life) {
 	e.stuck--
-	if e.state != Closing && e.assigned {
+	if e.assigned && !e.stopping() {
 		e.step(groupRejoin("task " + l.id.String() + " is not stuck any more"))
 	}
 }

@@ -31,7 +31,7 @@ func (e *Engine) step(ev group.Event) {
 			e.parted = true // there is nothing to leave
 			e.fail(a.Err)
 		case group.Left:
-			e.finish()
+			e.leftGroup()
 		case group.Wake:
 			e.wakeAt(a.At)
 		default:
@@ -106,7 +106,7 @@ func (e *Engine) settlePrepare() {
 func (e *Engine) assign(a group.Assigned) {
 	e.assigned, e.granted, e.prepare = true, a.Generation, nil
 	e.anew()
-	if e.state == Closing {
+	if e.stopping() {
 		return // everything is being released already
 	}
 	e.note(Notice{Kind: NoticeAssigned, Tasks: slices.Clone(a.Tasks), Generation: a.Generation, Text: a.Reason})

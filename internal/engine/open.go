@@ -62,7 +62,7 @@ func (e *Engine) storesOpened(ev StoresOpened) {
 	if ev.Err != nil {
 		closing := l.state == lifeClosing // else the failure closes it
 		l.opened = false
-		e.fail(&StoreError{Task: l.id, Op: "open", Err: ev.Err})
+		e.storeFailed(l, "open", ev.Err)
 		if closing {
 			e.gone(l)
 		}

@@ -3,10 +3,12 @@ package engine
 // State is the life of an application:
 //
 //	Created ─→ Starting ─→ Rebalancing ⇄ Running
-//	   │           │            │           │
-//	   └───────────┴────────────┴───────────┴──→ Closing ─→ Closed
+//	   │        │     ↑         │           │
+//	   │        ├─ Suspended ←──┴───────────┤
+//	   └────────┴───────┴───────────────────┴──→ Closing ─→ Closed
 //
 // Starting lasts until the topics are there; Rebalancing until every task assigned here runs; Closing drains, commits and leaves.
+// Suspended waits, outside of the group, for room on the disk.
 type State uint8
 
 // The states of an application.
@@ -15,12 +17,13 @@ const (
 	Starting
 	Rebalancing
 	Running
+	Suspended
 	Closing
 	Closed
 )
 
 func (s State) String() string {
-	return [...]string{"created", "starting", "rebalancing", "running", "closing", "closed"}[s]
+	return [...]string{"created", "starting", "rebalancing", "running", "suspended", "closing", "closed"}[s]
 }
 
 // lifeState is how far one task of this process has come:

@@ -330,18 +330,49 @@ func (d *DB) Close() error {
 	return err
 }
 
+// fullCloseTimeout takes the place of CloseTimeout when the disk is known to be full.
+const fullCloseTimeout = time.Second
+
+// lastFlush flushes, as long as there is time. Where even the memtable cannot be handed over, as those before it wait for room, the database
+// cannot be closed at all, and is given up.
 func (d *DB) lastFlush() error {
-	done, err := d.db.AsyncFlush()
-	if err != nil {
-		return fmt.Errorf("pebblestore: flush: %w", err)
+	limit := d.opts.CloseTimeout
+	if IsFull(d.Health()) {
+		limit = min(limit, fullCloseTimeout)
 	}
-	t := time.NewTimer(d.opts.CloseTimeout)
+	overdue := func() error {
+		return fmt.Errorf("pebblestore: the last flush of %s did not end within %v: what was not flushed will be restored: %w",
+			d.opts.Dir, limit, d.Health())
+	}
+	type flush struct {
+		done <-chan struct{}
+		err  error
+	}
+	begun := make(chan flush, 1)
+	go func() {
+		done, err := d.db.AsyncFlush()
+		begun <- flush{done, err}
+	}()
+	t := time.NewTimer(limit)
 	defer t.Stop()
+	var f flush
 	select {
-	case <-done:
+	case f = <-begun:
+	case <-t.C:
+		err := overdue()
+		d.health.breakDown(err)
+		return err
+	}
+	if f.err != nil {
+		return fmt.Errorf("pebblestore: flush: %w", f.err)
+	}
+	select {
+	case <-f.done:
 		return nil
 	case <-t.C:
-		return fmt.Errorf("pebblestore: the last flush of %s did not end within %v: what was not flushed will be restored: %w",
-			d.opts.Dir, d.opts.CloseTimeout, d.Health())
+		return overdue()
 	}
 }
+
+// GiveUp ends all calls that wait for the disk with a *BrokenError, and every later one.
+func (d *DB) GiveUp(cause error) { d.health.breakDown(cause) }

@@ -10,9 +10,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"go.uber.org/zap"
 
 	"github.com/understudy-streams/understudy/internal/fail"
@@ -60,11 +61,17 @@ type Dir struct {
 	ProcessID [16]byte // random, survives restarts
 	PutAside  string   // where a database went that could not be opened or was corrupt; "" if none did
 
-	lock io.Closer
+	lock     io.Closer
+	opts     Options // of the database
+	watcher  atomic.Pointer[func(error)]
+	reopens  int        // of databases that broke down
+	flushing chan error // the flush that Ready waits for
+
+	mu sync.Mutex // of DB, once the directory is open
 }
 
-// OpenDir locks the directory of an application below stateDir, making it if need be, and opens the database in it; opts.Dir and opts.FS are
-// ignored. A database that is corrupt or does not open is renamed to db.corrupt-<time> and a new one is made: its state comes back from the
+// OpenDir locks the directory of an application below stateDir, making it if need be, and opens the database in it; opts.Dir is ignored,
+// and opts.FS must be the operating system's file system or a wrapper of it. A database that is corrupt or does not open is renamed to db.corrupt-<time> and a new one is made: its state comes back from the
 // changelogs. Errors are a *LockedError, or a *DirError that names the field StateDir, or of the database.
 func OpenDir(stateDir, applicationID string, opts Options) (*Dir, error) {
 	opts = opts.withDefaults()
@@ -102,7 +109,6 @@ func (d *Dir) open(opts Options) (err error) {
 	}
 	fail.Point("dir.id")
 	opts.Dir = filepath.Join(d.Path, dbName)
-	opts.FS = vfs.Default
 	onCorrupt := opts.Listener.Corrupt
 	opts.Listener.Corrupt = func(err error) {
 		markCorrupt(opts.Dir)
@@ -115,23 +121,45 @@ func (d *Dir) open(opts Options) (err error) {
 			return err
 		}
 	}
-	d.DB, err = Open(opts)
-	if err == nil {
-		return nil
+	d.listen(&opts.Listener)
+	d.opts = opts
+	return d.openDB()
+}
+
+// listen adds the watcher of the directory to what the database tells.
+func (d *Dir) listen(l *Listener) {
+	also := func(f func(error)) func(error) {
+		return func(err error) {
+			d.tell(err)
+			if f != nil {
+				f(err)
+			}
+		}
 	}
-	if isDirTrouble(err) {
+	l.DiskError, l.Broken = also(l.DiskError), also(l.Broken)
+}
+
+// openDB opens the database. One that does not open is put aside.
+func (d *Dir) openDB() error {
+	db, err := Open(d.opts)
+	if err != nil && !isDirTrouble(err) {
+		if err := d.putAside(d.opts, err); err != nil {
+			return err
+		}
+		db, err = Open(d.opts)
+	}
+	if err != nil {
 		return &DirError{Dir: d.Path, Field: "StateDir", Err: err}
 	}
-	if err := d.putAside(opts, err); err != nil {
-		return err
-	}
-	d.DB, err = Open(opts)
-	return err
+	d.mu.Lock()
+	d.DB = db
+	d.mu.Unlock()
+	return nil
 }
 
 // isDirTrouble tells what another database in the same place would not cure.
 func isDirTrouble(err error) bool {
-	return errors.Is(err, fs.ErrPermission) || vfs.IsNoSpaceError(err) || errors.Is(err, syscall.EMFILE)
+	return errors.Is(err, fs.ErrPermission) || IsFull(err) || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.EROFS)
 }
 
 // putAside renames the database's directory, so that somebody can look at it.
