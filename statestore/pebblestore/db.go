@@ -71,6 +71,7 @@ func Open(opts Options) (*DB, error) {
 		}
 	}
 	d.health.fatal = d.fs.breakDown
+	d.fs.full, d.fs.fatal = d.health.diskError, d.health.breakDown
 	p := opts.pebble(d.fs, d.health)
 	d.unref = func() {
 		p.FileCache.Unref()
@@ -85,10 +86,11 @@ func Open(opts Options) (*DB, error) {
 }
 
 func (d *DB) open(p *pebble.Options) (err error) {
-	if d.db, err = pebble.Open(d.opts.Dir, p); err != nil {
+	if d.db, err = openPebble(d.opts.Dir, p); err != nil {
 		return fmt.Errorf("pebblestore: open %s: %w", d.opts.Dir, err)
 	}
 	d.health.opened.Store(true)
+	d.fs.running.Store(true)
 	d.writerOpts = p.MakeWriterOptions(0, d.db.TableFormat())
 	if err = d.loadNames(); err == nil {
 		err = d.cleanIngests()
@@ -100,6 +102,16 @@ func (d *DB) open(p *pebble.Options) (err error) {
 		return errors.Join(err, d.db.Close())
 	}
 	return nil
+}
+
+// openPebble makes an error of what Pebble panics over: a directory that cannot be synced, or damage that it did not expect.
+func openPebble(dir string, p *pebble.Options) (db *pebble.DB, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = panicked(v)
+		}
+	}()
+	return pebble.Open(dir, p)
 }
 
 // loadNames reads the ids that store names have been given.
@@ -157,8 +169,13 @@ func (d *DB) Health() error {
 	return d.health.diskErr
 }
 
-// Corrupt says whether a corrupt block has been found since the database was opened.
-func (d *DB) Corrupt() bool { return d.health.corrupt.Load() }
+// Corruption returns a *CorruptError if damage has been found since the database was opened, nil if none has.
+func (d *DB) Corruption() error {
+	if e := d.health.corrupt.Load(); e != nil {
+		return e
+	}
+	return nil
+}
 
 // Open opens the stores of a task, which must not be open. Stores of another changelog are wiped, durably.
 func (d *DB) Open(id statestore.TaskID, stores []statestore.Spec) (statestore.TaskStores, error) {

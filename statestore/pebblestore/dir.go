@@ -1,12 +1,9 @@
 package pebblestore
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -59,20 +56,22 @@ type Dir struct {
 	Path      string
 	DB        *DB
 	ProcessID [16]byte // random, survives restarts
-	PutAside  string   // where a database went that could not be opened or was corrupt; "" if none did
+	PutAside  string   // where a database went that was damaged, when the directory was opened; "" if none did
 
 	lock     io.Closer
 	opts     Options // of the database
 	watcher  atomic.Pointer[func(error)]
 	reopens  int        // of databases that broke down
 	flushing chan error // the flush that Ready waits for
+	unmarked atomic.Bool
 
 	mu sync.Mutex // of DB, once the directory is open
 }
 
 // OpenDir locks the directory of an application below stateDir, making it if need be, and opens the database in it; opts.Dir is ignored,
-// and opts.FS must be the operating system's file system or a wrapper of it. A database that is corrupt or does not open is renamed to db.corrupt-<time> and a new one is made: its state comes back from the
-// changelogs. Errors are a *LockedError, or a *DirError that names the field StateDir, or of the database.
+// and opts.FS must be the operating system's file system or a wrapper of it.
+// A database that is damaged is renamed to db.corrupt-<time> and a new one is made: its state comes back from the changelogs. The two newest of
+// those are kept, and each can be as large as the state. Errors are a *LockedError, or a *DirError that names the field StateDir, or of the database.
 func OpenDir(stateDir, applicationID string, opts Options) (*Dir, error) {
 	opts = opts.withDefaults()
 	if applicationID == "" || applicationID != filepath.Base(applicationID) || applicationID == "." || applicationID == ".." {
@@ -104,23 +103,11 @@ func OpenDir(stateDir, applicationID string, opts Options) (*Dir, error) {
 }
 
 func (d *Dir) open(opts Options) (err error) {
-	if d.ProcessID, err = processID(filepath.Join(d.Path, processIDName)); err != nil {
+	if d.ProcessID, err = processID(opts.FS, d.Path); err != nil {
 		return &DirError{Dir: d.Path, Field: "StateDir", Err: err}
 	}
 	fail.Point("dir.id")
 	opts.Dir = filepath.Join(d.Path, dbName)
-	onCorrupt := opts.Listener.Corrupt
-	opts.Listener.Corrupt = func(err error) {
-		markCorrupt(opts.Dir)
-		if onCorrupt != nil {
-			onCorrupt(err)
-		}
-	}
-	if _, err := os.Stat(filepath.Join(opts.Dir, corruptName)); err == nil {
-		if err := d.putAside(opts, errors.New("a corrupt block was found in it")); err != nil {
-			return err
-		}
-	}
 	d.listen(&opts.Listener)
 	d.opts = opts
 	return d.openDB()
@@ -136,18 +123,17 @@ func (d *Dir) listen(l *Listener) {
 			}
 		}
 	}
+	corrupt := also(l.Corrupt)
 	l.DiskError, l.Broken = also(l.DiskError), also(l.Broken)
+	l.Corrupt = func(err error) {
+		d.mark(err) // first, as whoever is told may end the process
+		corrupt(err)
+	}
 }
 
-// openDB opens the database. One that does not open is put aside.
+// openDB opens the database. One that is damaged is put aside.
 func (d *Dir) openDB() error {
-	db, err := Open(d.opts)
-	if err != nil && !isDirTrouble(err) {
-		if err := d.putAside(d.opts, err); err != nil {
-			return err
-		}
-		db, err = Open(d.opts)
-	}
+	db, err := d.openOrReplace()
 	if err != nil {
 		return &DirError{Dir: d.Path, Field: "StateDir", Err: err}
 	}
@@ -157,73 +143,40 @@ func (d *Dir) openDB() error {
 	return nil
 }
 
-// isDirTrouble tells what another database in the same place would not cure.
-func isDirTrouble(err error) bool {
-	return errors.Is(err, fs.ErrPermission) || IsFull(err) || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.EROFS)
-}
-
-// putAside renames the database's directory, so that somebody can look at it.
-func (d *Dir) putAside(opts Options, cause error) error {
-	d.PutAside = opts.Dir + ".corrupt-" + opts.Now().UTC().Format("20060102T150405.000Z")
-	if err := os.Rename(opts.Dir, d.PutAside); err != nil {
-		return &DirError{Dir: d.Path, Field: "StateDir", Err: errors.Join(cause, err)}
-	}
-	opts.Log.Error("state database put aside, state is restored from the changelogs",
-		zap.String("dir", opts.Dir), zap.String("aside", d.PutAside), zap.Error(cause))
-	return nil
-}
-
-// markCorrupt leaves a note for the next start. If that fails the corruption will be found again.
-func markCorrupt(dbDir string) {
-	if f, err := os.Create(filepath.Join(dbDir, corruptName)); err == nil {
-		_ = f.Close()
-	}
-}
-
-// processID reads the id of this process, or makes one.
-func processID(path string) (id [16]byte, err error) {
-	b, err := os.ReadFile(path)
-	if err == nil {
-		if id, ok := parseProcessID(b); ok {
-			return id, nil
+func (d *Dir) openOrReplace() (*DB, error) {
+	damage := marked(d.opts.FS, d.opts.Dir)
+	if damage == nil {
+		db, err := Open(d.opts)
+		if errors.Is(err, syscall.EIO) {
+			db, err = Open(d.opts) // a disk may stumble, and a restore is long
 		}
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return id, err
+		if err == nil || !isDamage(err) {
+			return db, err
+		}
+		damage = err
 	}
-	if _, err := rand.Read(id[:]); err != nil {
-		return id, err
+	a := d.aside()
+	to, err := a.put(damage)
+	if err != nil {
+		return nil, err
 	}
-	return id, writeFile(path, []byte(hex.EncodeToString(id[:])+"\n"))
+	db, err := Open(d.opts)
+	if err != nil {
+		return nil, errors.Join(err, a.undo(to))
+	}
+	d.PutAside = to
+	return db, nil
 }
 
-func parseProcessID(b []byte) (id [16]byte, ok bool) {
-	raw, err := hex.DecodeString(strings.TrimSpace(string(b)))
-	if err != nil || len(raw) != len(id) {
-		return id, false
-	}
-	copy(id[:], raw)
-	return id, true
+func (d *Dir) aside() aside {
+	return aside{fs: d.opts.FS, path: d.Path, now: d.opts.Now, log: d.opts.Log}
 }
 
-// writeFile makes a file that is there as a whole or not at all.
-func writeFile(path string, b []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err == nil {
-		err = f.Sync()
-	}
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err
-}
+// Aside names the databases that lie aside, the oldest first: at most two.
+func (d *Dir) Aside() ([]string, error) { return d.aside().list() }
+
+// mark leaves a note of damage. If it cannot, Close tries again.
+func (d *Dir) mark(damage error) { d.unmarked.Store(mark(d.opts.FS, d.opts.Dir, damage) != nil) }
 
 // warnIfTemporary warns of a place that is emptied behind the application's back.
 func warnIfTemporary(path string, log *zap.Logger) {
@@ -247,6 +200,9 @@ func (d *Dir) Close() error {
 	err := d.DB.Close()
 	if err != nil && !d.DB.isClosed() {
 		return err // tasks are open
+	}
+	if damage := d.DB.Corruption(); damage != nil && d.unmarked.Load() {
+		err = errors.Join(err, mark(d.opts.FS, d.opts.Dir, damage))
 	}
 	if broken := d.DB.health.err(); broken != nil {
 		return broken // Pebble's goroutines still have the files open

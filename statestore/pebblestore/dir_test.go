@@ -2,6 +2,7 @@ package pebblestore
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
@@ -165,7 +167,9 @@ func TestDatabaseThatDoesNotOpenIsPutAside(t *testing.T) {
 			require.NoError(t, os.WriteFile(path, []byte("not a manifest, but long enough to be read as one"), 0o600))
 		}},
 		{"manifest gone", "MANIFEST-*", func(t *testing.T, path string) { require.NoError(t, os.Remove(path)) }},
-		{"corrupt block was seen", "CURRENT*", func(t *testing.T, path string) { markCorrupt(filepath.Dir(path)) }},
+		{"corrupt block was seen", "CURRENT*", func(t *testing.T, path string) {
+			require.NoError(t, mark(vfs.Default, filepath.Dir(path), errors.New("a bad block")))
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			state := t.TempDir()
@@ -225,7 +229,7 @@ func TestCorruptBlock(t *testing.T) {
 	require.Empty(t, d.PutAside)
 	ts, err := d.DB.Open(oneTask, []statestore.Spec{{Name: "rows", Ordered: true}})
 	require.NoError(t, err)
-	require.False(t, d.DB.Corrupt())
+	require.NoError(t, d.DB.Corruption())
 	failed := 0
 	for i := range 1000 {
 		row, found, err := ts.Reader(0).Get(benchKey(i))
@@ -243,7 +247,7 @@ func TestCorruptBlock(t *testing.T) {
 	require.Error(t, it.Close())
 	require.Error(t, <-reported, "once")
 	require.Empty(t, reported)
-	require.True(t, d.DB.Corrupt())
+	require.ErrorContains(t, d.DB.Corruption(), ".sst")
 	require.NoError(t, ts.Close())
 	_ = d.Close()
 
@@ -254,12 +258,12 @@ func TestCorruptBlock(t *testing.T) {
 }
 
 func TestProcessIDThatIsDamagedIsMadeAnew(t *testing.T) {
-	path := filepath.Join(t.TempDir(), processIDName)
-	require.NoError(t, os.WriteFile(path, []byte("damaged"), 0o600))
-	id, err := processID(path)
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, processIDName), []byte("damaged"), 0o600))
+	id, err := processID(vfs.Default, dir)
 	require.NoError(t, err)
 	require.NotZero(t, id)
-	again, err := processID(path)
+	again, err := processID(vfs.Default, dir)
 	require.NoError(t, err)
 	require.Equal(t, id, again)
 }

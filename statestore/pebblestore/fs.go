@@ -2,6 +2,7 @@ package pebblestore
 
 import (
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,8 +15,12 @@ const maxDelays = 50 // the longest wait of a delayFS, in units of its shortest
 // errBroken is what every write gets once the database is broken.
 var errBroken = errors.New("pebblestore: no writes any more")
 
-// delayFS makes the creation of a file wait after a disk error. Pebble tries a failed flush again at once and for ever, each time by
-// creating a file; on a full disk that burns a processor and fills the log.
+// delayFS stands between Pebble and a disk that fails.
+//
+// It makes the creation of a file wait after a disk error. Pebble tries a failed flush again at once and for ever, each time by creating
+// a file; on a full disk that burns a processor and fills the log.
+//
+// Where Pebble does not try again but gives up for good, which is with its manifest, it does so in its place for as long as there is no room.
 //
 // After a fatal error it refuses all writes: Pebble expects not to live on, and what it has in memory may no longer be what is on disk. A
 // further version of the database must not come of it, nor a compaction, which would panic over the difference.
@@ -24,6 +29,10 @@ type delayFS struct {
 	shortest time.Duration
 	closing  chan struct{}
 	broken   atomic.Bool
+	running  atomic.Bool // open has succeeded: until then every error is its
+
+	full  func(error) // an operation waits for room
+	fatal func(error) // an error that Pebble would panic over
 
 	mu    sync.Mutex
 	delay time.Duration // of the next Create, 0 while all is well
@@ -31,7 +40,7 @@ type delayFS struct {
 
 // newDelayFS returns the file system for Pebble. Errors of writes are seen through the files it creates.
 func newDelayFS(inner vfs.FS, shortest time.Duration) *delayFS {
-	return &delayFS{FS: inner, shortest: shortest, closing: make(chan struct{})}
+	return &delayFS{FS: inner, shortest: shortest, closing: make(chan struct{}), full: func(error) {}, fatal: func(error) {}}
 }
 
 // Unwrap is asked for by Pebble when it looks for the real file system.
@@ -39,33 +48,98 @@ func (d *delayFS) Unwrap() vfs.FS { return d.FS }
 
 func (d *delayFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	d.wait()
-	if d.broken.Load() {
-		d.failed()
-		return nil, errBroken
+	base := d.PathBase(name)
+	if strings.HasPrefix(base, markerPrefix) {
+		// A marker names a file, which must be in the directory before it: Pebble syncs the two together.
+		if err := syncDir(d.FS, d.PathDir(name)); err != nil {
+			d.failed()
+			return nil, err
+		}
 	}
-	f, err := d.FS.Create(name, c)
+	var f vfs.File
+	vital := isVital(base)
+	err := d.insist(vital, func() (err error) {
+		if d.broken.Load() {
+			return errBroken
+		}
+		f, err = d.FS.Create(name, c)
+		return err
+	})
 	if err != nil {
 		d.failed()
 		return nil, err
 	}
-	return delayFile{File: f, fs: d}, nil
+	return &delayFile{File: f, fs: d, vital: vital}, nil
+}
+
+// Remove and Rename are refused like writes: who opens the database next may have other files in use.
+
+// Remove removes a file.
+func (d *delayFS) Remove(name string) error {
+	if d.broken.Load() {
+		return errBroken
+	}
+	return d.FS.Remove(name)
+}
+
+// Rename renames a file.
+func (d *delayFS) Rename(from, to string) error {
+	if d.broken.Load() {
+		return errBroken
+	}
+	return d.FS.Rename(from, to)
+}
+
+// OpenDir returns a directory whose sync breaks the database when it fails, instead of Pebble panicking over it: what the disk holds after
+// that is not known.
+func (d *delayFS) OpenDir(name string) (vfs.File, error) {
+	f, err := d.FS.OpenDir(name)
+	if err != nil {
+		return nil, err
+	}
+	return delayDir{File: f, fs: d}, nil
+}
+
+const markerPrefix = "marker."
+
+// isVital says whether Pebble gives up for good when the file cannot be written.
+func isVital(base string) bool {
+	return strings.HasPrefix(base, "MANIFEST-") || strings.HasPrefix(base, markerPrefix)
+}
+
+// insist does f again, for a vital file of a running database, for as long as there is no room.
+func (d *delayFS) insist(vital bool, f func() error) error {
+	for {
+		err := f()
+		if err == nil || !vital || !d.running.Load() || !isShortage(err) {
+			return err
+		}
+		d.failed()
+		d.full(err)
+		if !d.wait() || d.broken.Load() {
+			return err
+		}
+	}
 }
 
 // breakDown refuses all writes from here on.
 func (d *delayFS) breakDown() { d.broken.Store(true) }
 
-func (d *delayFS) wait() {
+// wait waits after a failure, and reports false when the database is closing.
+func (d *delayFS) wait() bool {
 	d.mu.Lock()
 	delay := d.delay
 	d.mu.Unlock()
 	if delay == 0 {
-		return
+		return true
 	}
 	t := time.NewTimer(delay)
 	defer t.Stop()
 	select {
 	case <-t.C:
+		return true
 	case <-d.closing:
+		return false
 	}
 }
 
@@ -87,25 +161,30 @@ func (d *delayFS) close() { close(d.closing) }
 
 type delayFile struct {
 	vfs.File
-	fs *delayFS
+	fs    *delayFS
+	vital bool
 }
 
-func (f delayFile) Write(b []byte) (int, error) {
-	if f.fs.broken.Load() {
-		return 0, errBroken
-	}
-	n, err := f.File.Write(b)
+func (f *delayFile) Write(b []byte) (n int, err error) {
+	err = f.fs.insist(f.vital, func() error {
+		if f.fs.broken.Load() {
+			return errBroken
+		}
+		m, err := f.File.Write(b[n:])
+		n += m
+		return err
+	})
 	if err != nil {
 		f.fs.failed()
 	}
 	return n, err
 }
 
-func (f delayFile) Sync() error { return f.sync(f.File.Sync) }
+func (f *delayFile) Sync() error { return f.sync(f.File.Sync) }
 
-func (f delayFile) SyncData() error { return f.sync(f.File.SyncData) }
+func (f *delayFile) SyncData() error { return f.sync(f.File.SyncData) }
 
-func (f delayFile) sync(sync func() error) error {
+func (f *delayFile) sync(sync func() error) error {
 	if f.fs.broken.Load() {
 		return errBroken
 	}
@@ -116,4 +195,27 @@ func (f delayFile) sync(sync func() error) error {
 		f.fs.synced()
 	}
 	return err
+}
+
+type delayDir struct {
+	vfs.File
+	fs *delayFS
+}
+
+func (f delayDir) Sync() error {
+	err := f.File.Sync()
+	if err != nil && f.fs.running.Load() {
+		f.fs.fatal(err)
+		return nil // whoever waits is told why the database is broken
+	}
+	return err
+}
+
+// syncDir makes durable which files a directory has.
+func syncDir(fs vfs.FS, dir string) error {
+	f, err := fs.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }

@@ -24,6 +24,19 @@ func (e *BrokenError) Error() string {
 
 func (e *BrokenError) Unwrap() error { return e.Err }
 
+// CorruptError says that files of the database are damaged. What is not damaged can still be read and written. The next OpenDir puts the database
+// aside, and its state is restored from the changelogs.
+type CorruptError struct {
+	Dir string
+	Err error // names the file
+}
+
+func (e *CorruptError) Error() string {
+	return fmt.Sprintf("pebblestore: the database in %s is damaged; it is put aside when it is opened next, and its state restored from the changelogs: %v", e.Dir, e.Err)
+}
+
+func (e *CorruptError) Unwrap() error { return e.Err }
+
 // health keeps what Pebble says about itself. It is Pebble's logger as well: the default one ends the process on a fatal error.
 type health struct {
 	dir     string
@@ -32,7 +45,7 @@ type health struct {
 	broken  atomic.Pointer[BrokenError]
 	stop    chan struct{} // closed when broken
 	opened  atomic.Bool
-	corrupt atomic.Bool
+	corrupt atomic.Pointer[CorruptError]
 	flushed func() // a flush has ended
 	fatal   func() // nothing must be written any more
 
@@ -59,10 +72,20 @@ func (h *health) Fatalf(format string, args ...any) {
 		}
 	}
 	cause := fmt.Errorf(format, args...)
+	ofManifest := strings.HasPrefix(cause.Error(), "MANIFEST")
+	if !ofManifest && isDamaged(cause) {
+		h.corrupted(cause) // Pebble goes on with an error
+		return
+	}
 	h.breakDown(cause)
-	if h.opened.Load() && strings.HasPrefix(cause.Error(), "MANIFEST") {
+	if h.opened.Load() && ofManifest {
 		select {}
 	}
+}
+
+// isDamaged recognizes what Pebble says of a file that is not as it was written.
+func isDamaged(err error) bool {
+	return pebble.IsCorruptionError(err) || strings.Contains(err.Error(), "object size mismatch")
 }
 
 // breakDown ends all work on the database. The first cause is the one that everybody is told.
@@ -89,7 +112,7 @@ func (h *health) guard(f func() error) error {
 	go func() {
 		defer func() {
 			if p := recover(); p != nil {
-				h.breakDown(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+				h.breakDown(panicked(p))
 			}
 		}()
 		done <- f()
@@ -100,6 +123,14 @@ func (h *health) guard(f func() error) error {
 	case <-h.stop:
 		return h.err()
 	}
+}
+
+// panicked makes an error of what Pebble has panicked with.
+func panicked(v any) error {
+	if err, ok := v.(error); ok {
+		return fmt.Errorf("panic: %w\n%s", err, debug.Stack())
+	}
+	return fmt.Errorf("panic: %v\n%s", v, debug.Stack())
 }
 
 func (h *health) err() error {
@@ -124,6 +155,11 @@ func (h *health) events() *pebble.EventListener {
 				h.diskOK()
 			}
 			h.flushed()
+		},
+		CompactionEnd: func(i pebble.CompactionInfo) {
+			if i.Err == nil {
+				h.diskOK()
+			}
 		},
 		WriteStallBegin: func(i pebble.WriteStallBeginInfo) { h.stalled(true, i.Reason) },
 		WriteStallEnd:   func() { h.stalled(false, "") },
@@ -159,14 +195,14 @@ func (h *health) diskOK() {
 	}
 }
 
-// corrupted tells of the first corrupt block.
+// corrupted tells of the first damage. It is for the listener to say so: whoever puts the database aside logs it.
 func (h *health) corrupted(err error) {
-	if !h.corrupt.CompareAndSwap(false, true) {
+	e := &CorruptError{Dir: h.dir, Err: err}
+	if !h.corrupt.CompareAndSwap(nil, e) {
 		return
 	}
-	h.log.Error("state database corrupt: it is put aside at the next start", zap.String("dir", h.dir), zap.Error(err))
 	if h.l.Corrupt != nil {
-		h.l.Corrupt(err)
+		h.l.Corrupt(e)
 	}
 }
 
