@@ -33,7 +33,8 @@ type (
 	// Lost says that the task is somebody else's: uncommitted state is dropped.
 	Lost struct{}
 	// Rewrite makes the task write the present rows of these keys to the changelog again, tombstones where there are none, and commit:
-	// somebody else has written to it. The commit that covers it counts it in Sealed.Rewrites.
+	// somebody else has written to it. The commit that covers it counts it in Sealed.Rewrites. A task that was released is not until then; who
+	// wants to know when asks with another Release.
 	Rewrite struct {
 		Store int
 		Keys  [][]byte

@@ -106,8 +106,7 @@ func (o *Owner) take(ev Event) {
 	case Lost:
 		o.lose()
 	case Rewrite:
-		o.t.Rewrite(ev.Store, ev.Keys)
-		o.commitNow = true
+		o.rewrite(ev)
 	case Close:
 		o.close()
 	default:
@@ -153,6 +152,15 @@ func (o *Owner) tick() {
 func (o *Owner) release() {
 	o.releasing, o.t.draining = true, true
 	if o.state == StateRunning {
+		o.become(StateReleasing)
+	}
+}
+
+// rewrite makes a task commit that has committed everything already: it is not released as long as its changelog says something else.
+func (o *Owner) rewrite(ev Rewrite) {
+	o.t.Rewrite(ev.Store, ev.Keys)
+	o.commitNow = true
+	if o.state == StateReleased && (o.t.Dirty() || o.t.Err() != nil) {
 		o.become(StateReleasing)
 	}
 }

@@ -66,3 +66,18 @@ func TestRewriteWhereTheStoreFails(t *testing.T) {
 	require.ErrorAs(t, w.failed, &failed)
 	require.Equal(t, KindStore, failed.Kind)
 }
+
+func TestRewriteOfATaskThatIsReleased(t *testing.T) {
+	w := rewriter(t)
+	w.feed(0, batch(1, rec(0, "a", "1", 5)))
+	w.step(Release{})
+	w.commit(nil)
+	require.Equal(t, StateReleased, w.owner.State())
+	w.step(Rewrite{Store: 0, Keys: [][]byte{[]byte("a")}})
+	require.Equal(t, StateReleasing, w.owner.State())
+	w.step(Release{})
+	require.NotContains(t, w.actions, "Released", "not before it is committed")
+	w.commit(nil)
+	require.Contains(t, w.actions, "Released")
+	require.Len(t, w.changelog(), 2)
+}

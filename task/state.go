@@ -9,6 +9,7 @@ import "fmt"
 //	               ├── Resume ──┴── Resume ──┘
 //
 //	Running ──── Lost ────► Released      without a commit; it cannot be resumed
+//	Released ── Rewrite ──► Releasing     its changelog has to be repaired first
 //	Releasing ─ failure ──► Failed        what precedes the failure is committed first
 //	Released ── Resume ───► Failed        of a task that was lost
 //	any ──────── Close ───► Closed
@@ -39,7 +40,7 @@ var legal = map[State][]State{
 	StateCreated:   {StateRunning},
 	StateRunning:   {StateReleasing, StateReleased, StateClosed},
 	StateReleasing: {StateRunning, StateReleased, StateFailed, StateClosed},
-	StateReleased:  {StateRunning, StateFailed, StateClosed},
+	StateReleased:  {StateRunning, StateReleasing, StateFailed, StateClosed},
 	StateFailed:    {StateClosed},
 	StateClosed:    {},
 }

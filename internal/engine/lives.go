@@ -113,9 +113,17 @@ func (e *Engine) taskReleased(id task.ID, epoch uint64) {
 	if l.asked--; l.asked > 0 || l.state != lifeReleasing {
 		return // the answer to a release that was taken back: the task has run since, and may run still
 	}
+	if l.holed() {
+		e.releaseRepaired(l)
+		return
+	}
+	e.released(l)
+}
+
+func (e *Engine) released(l *life) {
 	e.setLife(l, lifeReleased)
 	if !e.stopping() && e.prepare == nil { // else whoever asked for it looks at it next
-		e.step(groupRejoin(drained(id)))
+		e.step(groupRejoin(drained(l.id)))
 	}
 }
 

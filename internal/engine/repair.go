@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"slices"
+
 	"github.com/understudy-streams/understudy/task"
 )
 
@@ -81,11 +83,38 @@ func (l *life) holeOf(src FetchSource) *hole {
 func (e *Engine) rewrite(l *life, h *hole) {
 	if len(h.keys) == 0 { // nothing but gaps: a transaction's marker, or what compaction has taken already
 		l.ends[h.store], l.holes[h.store] = h.next, nil
+		if l.state == lifeReleasing && l.asked == 0 && !l.holed() {
+			e.released(l)
+		}
 		return
 	}
 	l.rewrites++
 	h.rewrite = l.rewrites
 	e.do(ToTask{Task: l.id, Epoch: l.epoch, Event: task.Rewrite{Store: h.store, Keys: h.keys}})
+	if l.state == lifeReleasing && l.asked == 0 {
+		e.release(l)
+	}
+}
+
+// holed says that somebody else's rows lie in a changelog and ours not all behind them. Such a task is not given away: the next owner would
+// take his rows for ours.
+func (l *life) holed() bool { return slices.ContainsFunc(l.holes, func(h *hole) bool { return h != nil }) }
+
+// releaseRepaired keeps a task that has been released until its changelog is repaired: it is asked once more when the rows are being written
+// again. One whose holes are being read is asked then, by rewrite.
+func (e *Engine) releaseRepaired(l *life) {
+	if slices.ContainsFunc(l.holes, func(h *hole) bool { return h != nil && h.rewrite != 0 }) {
+		e.release(l)
+	}
+}
+
+func (e *Engine) dropHoles(l *life) {
+	for _, h := range l.holes {
+		if h != nil {
+			e.removeRoute(h.src)
+		}
+	}
+	clear(l.holes)
 }
 
 // closeHole lets the position of a store go on if the commit covers the rewrite: our rows are behind everything that is not ours.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -152,4 +153,53 @@ func TestHoleOfATaskThatEnds(t *testing.T) {
 	require.Contains(t, w.acts, Action(Fetch{Purpose: Restore, Broker: 1, Event: FetchRemove{src}}))
 	w.step(Restored{Source: src, Batch: changelog(14, 10)})
 	require.Empty(t, w.told(id10))
+}
+
+// A task is not released as long as its changelog says something else than its store.
+func TestReleaseWaitsForTheRepair(t *testing.T) {
+	cases := []struct {
+		name string
+		play func(w *world)
+	}{
+		{"the hole is read after the answer", func(w *world) {
+			w.step(TaskReleased{Task: id10, Epoch: w.epoch(id10)})
+			require.Empty(w.t, w.told(id10))
+			w.step(Restored{Source: w.hole(10), Batch: changelog(13, 10, 11)})
+			require.Equal(w.t, []task.Event{task.Rewrite{Store: 0, Keys: [][]byte{{10}, {11}}}, task.Release{}}, w.told(id10), "and says when it is done")
+		}},
+		{"the hole is read before the answer", func(w *world) {
+			w.step(Restored{Source: w.hole(10), Batch: changelog(13, 10, 11)})
+			require.Equal(w.t, []task.Event{task.Rewrite{Store: 0, Keys: [][]byte{{10}, {11}}}}, w.told(id10))
+			w.step(TaskReleased{Task: id10, Epoch: w.epoch(id10)})
+			require.Equal(w.t, []task.Event{task.Release{}}, w.told(id10), "the rewrite may have come after it")
+		}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			w := holed(t)
+			w.step(Close{})
+			c.play(w)
+			require.Equal(t, "releasing", w.e.lives[id10].state.String())
+			require.Equal(t, int64(15), w.commit(2, 14, 1))
+			w.step(TaskReleased{Task: id10, Epoch: w.epoch(id10)})
+			require.Equal(t, []task.Event{task.Close{}}, w.told(id10))
+		})
+	}
+}
+
+func TestReleaseWithAHoleOfNothing(t *testing.T) {
+	w := holed(t)
+	w.step(Close{})
+	w.step(TaskReleased{Task: id10, Epoch: w.epoch(id10)})
+	require.Empty(t, w.told(id10))
+	w.step(Restored{Source: w.hole(10), Batch: changelog(13)})
+	require.Equal(t, []task.Event{task.Close{}}, w.told(id10))
+}
+
+func TestReleaseOfATaskThatRepairsNothingAnyMore(t *testing.T) {
+	w := holed(t)
+	w.step(Restored{Source: w.hole(10), Batch: changelog(13, 10, 11)})
+	w.step(TaskFailed{Task: id10, Epoch: w.epoch(id10), Err: errors.New("a record failed")})
+	w.step(TaskReleased{Task: id10, Epoch: w.epoch(id10)})
+	require.Equal(t, []task.Event{task.Close{}}, w.told(id10))
 }

@@ -69,11 +69,7 @@ func (e *Engine) dropRoutes(l *life) {
 	for i := range l.spec.Stores {
 		e.removeRoute(l.logSource(i))
 	}
-	for _, h := range l.holes {
-		if h != nil {
-			e.removeRoute(h.src)
-		}
-	}
+	e.dropHoles(l)
 }
 
 // consumed gives room back to whoever fetches the partition.
