@@ -215,6 +215,7 @@ func (e *Engine) taskFailed(ev TaskFailed) {
 	if e.fullForTask(ev, l) {
 		return
 	}
+	e.dropHoles(l) // it repairs nothing any more
 	e.fail(ev.Err)
 	var refused *ProduceError
 	if errors.As(ev.Err, &refused) {
