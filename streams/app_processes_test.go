@@ -72,11 +72,18 @@ func (b *bed) spawn(app, dir, in, out string) *process {
 	b.t.Helper()
 	p := &process{t: b.t, cmd: exec.Command(os.Args[0], "-test.run=^$"), ended: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), childEnv+"="+strings.Join([]string{strings.Join(b.addrs, ","), b.name(app), dir, in, out}, "|"))
+	p.begin()
+	return p
+}
+
+// begin starts the process, which dies with the test, and listens to what it says.
+func (p *process) begin() {
+	p.t.Helper()
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	p.cmd.Stderr = os.Stderr
 	pipe, err := p.cmd.StdoutPipe()
-	require.NoError(b.t, err)
-	require.NoError(b.t, p.cmd.Start())
+	require.NoError(p.t, err)
+	require.NoError(p.t, p.cmd.Start())
 	go func() {
 		defer close(p.ended)
 		for s := bufio.NewScanner(pipe); s.Scan(); {
@@ -85,8 +92,7 @@ func (b *bed) spawn(app, dir, in, out string) *process {
 			p.mu.Unlock()
 		}
 	}()
-	b.t.Cleanup(func() { p.end(syscall.SIGKILL) })
-	return p
+	p.t.Cleanup(func() { p.end(syscall.SIGKILL) })
 }
 
 // said returns how often a line beginning so was printed.

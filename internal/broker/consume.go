@@ -20,6 +20,17 @@ func (c *Client) Consume(ctx context.Context, topic string) (map[int32][]task.Re
 	return c.consume(ctx, topic, ends, kgo.ReadUncommitted())
 }
 
+// Ends are the offsets after the newest records of a topic's partitions.
+func (c *Client) Ends(ctx context.Context, topic string) (map[int32]int64, error) {
+	listed, err := c.admin.ListEndOffsets(ctx, topic)
+	if err == nil {
+		err = listed.Error()
+	}
+	out := map[int32]int64{}
+	listed.Each(func(o kadm.ListedOffset) { out[o.Partition] = o.Offset })
+	return out, wrap("end offsets of "+topic, err)
+}
+
 // ConsumeCommitted reads what a read_committed consumer sees of a topic now.
 func (c *Client) ConsumeCommitted(ctx context.Context, topic string) (map[int32][]task.Record, error) {
 	ends, err := c.admin.ListCommittedOffsets(ctx, topic)

@@ -57,14 +57,15 @@ func (m *Machine) die(err error) {
 // refusal is the error behind a code that stays the same however often one asks, nil for the others.
 func refusal(group string, code kcode.Code) error {
 	remedy := map[kcode.Code]string{
-		kcode.InconsistentGroupProtocol: "the group is in use by members that are not of this runtime; stop them, or choose another application id",
-		kcode.InvalidGroupID:            "the broker does not accept the group's name; choose another application id",
-		kcode.InvalidSessionTimeout:     "the session timeout is outside the broker's group.min.session.timeout.ms and group.max.session.timeout.ms",
-		kcode.GroupMaxSizeReached:       "the group is full; raise the broker's group.max.size or start fewer members",
-		kcode.GroupAuthorizationFailed:  "grant this user READ on the group",
-		kcode.TopicAuthorizationFailed:  "grant this user READ on the topics",
-		kcode.ClusterAuthorization:      "grant this user access to the cluster",
-		kcode.SaslAuthenticationFailed:  "check the user and the password",
+		kcode.InconsistentGroupProtocol: "the group is in use by members that are not of this runtime; stop them, or choose another application id " +
+			"(a Kafka Streams process that has ended stays a member for its session.timeout.ms, 45 s, unless it was closed to leave the group)",
+		kcode.InvalidGroupID:           "the broker does not accept the group's name; choose another application id",
+		kcode.InvalidSessionTimeout:    "the session timeout is outside the broker's group.min.session.timeout.ms and group.max.session.timeout.ms",
+		kcode.GroupMaxSizeReached:      "the group is full; raise the broker's group.max.size or start fewer members",
+		kcode.GroupAuthorizationFailed: "grant this user READ on the group",
+		kcode.TopicAuthorizationFailed: "grant this user READ on the topics",
+		kcode.ClusterAuthorization:     "grant this user access to the cluster",
+		kcode.SaslAuthenticationFailed: "check the user and the password",
 	}[code]
 	if remedy == "" {
 		return nil
