@@ -62,6 +62,7 @@ type book struct {
 	*bed
 	lines []string
 	began time.Time
+	times [bookPartitions]int64 // of the newest line of each partition
 
 	words, numbers, stock map[string]int64
 	newest                map[string]int64 // timestamp of the newest line of each word
@@ -97,6 +98,7 @@ func (k *book) put(third int) {
 		p := i % bookPartitions
 		records[p] = append(records[p], task.OutRecord{Value: []byte(k.lines[i]), Timestamp: at})
 		k.numbers[fmt.Sprintf("partition %d", p)]++
+		k.times[p] = max(k.times[p], at)
 		for _, w := range bookWords(k.lines[i]) {
 			k.words[w]++
 			k.newest[w] = max(k.newest[w], at)
@@ -166,8 +168,15 @@ func (k *book) agrees(app string) {
 	}
 	require.Equal(k.t, slices.Max(slices.Collect(maps.Values(k.numbers))), numbers)
 
-	for tp, offset := range k.committed(k.name(app)) {
-		require.Equal(k.t, k.end(tp), offset, "a clean end leaves nothing of %v behind", tp)
+	offsets, err := k.client.Committed(k.ctx(), k.name(app))
+	require.NoError(k.t, err)
+	require.Len(k.t, offsets, 3*bookPartitions, "lines, stock and the repartition topic")
+	for tp, o := range offsets {
+		require.Equal(k.t, k.end(tp), o.Offset, "a clean end leaves nothing of %v behind", tp)
+		if tp.Topic == k.name("lines") {
+			at, _ := task.DecodeStreamTime(o.Metadata)
+			require.Equal(k.t, k.times[tp.Partition], at, "the stream time that is committed with %v", tp)
+		}
 	}
 }
 
