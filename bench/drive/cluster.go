@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"log"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,17 +16,17 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-const partitions = 8
-
 // cluster is the broker under the programs.
 type cluster struct {
 	brokers string
 	client  *kgo.Client
 	admin   *kadm.Client
+	loaded  map[string]bool // topics
+	sums    sums
 }
 
 func connect(brokers string) (*cluster, error) {
-	c := &cluster{brokers: brokers}
+	c := &cluster{brokers: brokers, loaded: map[string]bool{}, sums: sums{maphash.MakeSeed(), map[input]uint64{}}}
 	var err error
 	if c.client, err = c.open(); err != nil {
 		return nil, err
@@ -34,7 +37,7 @@ func connect(brokers string) (*cluster, error) {
 
 func (c *cluster) open(opts ...kgo.Opt) (*kgo.Client, error) {
 	return kgo.NewClient(append(opts, kgo.SeedBrokers(strings.Split(c.brokers, ",")...), kgo.ProducerBatchCompression(kgo.NoCompression()),
-		kgo.ProducerBatchMaxBytes(256<<10), kgo.ProducerLinger(20*time.Millisecond), kgo.MaxBufferedRecords(200_000), kgo.MetadataMinAge(100*time.Millisecond))...)
+		kgo.ProducerBatchMaxBytes(256<<10), kgo.ProducerLinger(20*time.Millisecond), kgo.MaxBufferedRecords(200_000), kgo.MetadataMinAge(100*time.Millisecond), kgo.RetryTimeout(patience))...)
 }
 
 func (c *cluster) close() { c.client.Close() }
@@ -42,49 +45,118 @@ func (c *cluster) close() { c.client.Close() }
 // loadPartitioner is Kafka's: murmur2 of the key; keyless records in batches to one partition after the other.
 func loadPartitioner() kgo.Partitioner { return kgo.UniformBytesPartitioner(8<<10, false, true, nil) }
 
-// load fills the workload's input topic anew.
-func (c *cluster) load(ctx context.Context, w workload) error {
+// load fills the topic of the input, unless that has been done.
+func (c *cluster) load(ctx context.Context, in input) error {
+	topic := in.topic()
+	if c.loaded[topic] {
+		return nil
+	}
 	started := time.Now()
-	if err := c.recreate(ctx, w.topic); err != nil {
+	if err := c.recreate(ctx, topic, in.partitions, false); err != nil {
 		return err
 	}
-	writer, err := c.open(kgo.RecordPartitioner(loadPartitioner())) // a new one, because a client remembers the id of the topic that was there before
+	w, err := c.writer(topic)
 	if err != nil {
 		return err
 	}
-	defer writer.Close()
-	failed := make(chan error, 1)
-	for k, v := range w.input() {
-		writer.Produce(ctx, &kgo.Record{Topic: w.topic, Key: k, Value: v}, func(_ *kgo.Record, err error) {
-			if err != nil {
-				select {
-				case failed <- err:
-				default:
-				}
-			}
-		})
+	for k, v := range in.all() {
+		w.write(ctx, k, v)
 	}
-	if err := writer.Flush(ctx); err != nil {
+	if err := w.close(ctx); err != nil {
 		return err
 	}
-	select {
-	case err := <-failed:
-		return fmt.Errorf("load %s: %w", w.topic, err)
-	default:
-	}
-	log.Printf("loaded %d records into %s in %.1f s", w.records, w.topic, time.Since(started).Seconds())
+	log.Printf("loaded %d records into %s in %.1f s", in.records, topic, time.Since(started).Seconds())
+	c.loaded[topic] = true
 	return nil
 }
 
+// unload drops the loaded topics, so that neither disk nor page cache grows over the parts.
+func (c *cluster) unload(ctx context.Context) error {
+	topics := slices.Collect(maps.Keys(c.loaded))
+	clear(c.loaded)
+	return c.drop(ctx, topics...)
+}
+
+// writer produces to a topic and remembers the first error.
+type writer struct {
+	topic  string
+	client *kgo.Client
+	failed chan error
+}
+
+// writer is a new client each time, because a client remembers the id of the topic that was there before.
+func (c *cluster) writer(topic string, opts ...kgo.Opt) (*writer, error) {
+	client, err := c.open(append(opts, kgo.RecordPartitioner(loadPartitioner()))...)
+	return &writer{topic, client, make(chan error, 1)}, err
+}
+
+func (w *writer) write(ctx context.Context, k, v []byte) {
+	w.client.Produce(ctx, &kgo.Record{Topic: w.topic, Key: k, Value: v}, func(_ *kgo.Record, err error) {
+		if err != nil {
+			select {
+			case w.failed <- err:
+			default:
+			}
+		}
+	})
+}
+
+// close waits until everything is written.
+func (w *writer) close(ctx context.Context) error {
+	defer w.client.Close()
+	if err := w.client.Flush(ctx); err != nil {
+		return err
+	}
+	select {
+	case err := <-w.failed:
+		return fmt.Errorf("write to %s: %w", w.topic, err)
+	default:
+		return nil
+	}
+}
+
 // recreate leaves the topic empty. A deletion is not done when the broker answers, so the creation is tried again.
-func (c *cluster) recreate(ctx context.Context, topic string) error {
+func (c *cluster) recreate(ctx context.Context, topic string, partitions int32, stamps bool) error {
 	if err := c.drop(ctx, topic); err != nil {
 		return err
 	}
-	for {
-		_, err := c.admin.CreateTopic(ctx, partitions, 1, nil, topic)
-		if err == nil || !errors.Is(err, kerr.TopicAlreadyExists) {
+	var configs map[string]*string
+	if stamps {
+		configs = map[string]*string{"message.timestamp.type": kadm.StringPtr("LogAppendTime")}
+	}
+	for deadline := time.Now().Add(time.Minute); ; {
+		_, err := c.admin.CreateTopic(ctx, partitions, 1, configs, topic)
+		if err == nil || !errors.Is(err, kerr.TopicAlreadyExists) || time.Now().After(deadline) {
 			return err
+		}
+		if err := pause(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// members says whether the group is stable and has members, and whether it has none.
+func (c *cluster) members(ctx context.Context, group string) (stable, empty bool, err error) {
+	groups, err := c.admin.DescribeGroups(ctx, group)
+	if err != nil {
+		return false, false, err
+	}
+	g := groups[group]
+	if g.Err != nil && !errors.Is(g.Err, kerr.GroupIDNotFound) {
+		return false, false, g.Err
+	}
+	return g.State == "Stable" && len(g.Members) > 0, len(g.Members) == 0, nil
+}
+
+// await looks until the group is as it should be.
+func (c *cluster) await(ctx context.Context, group string, patience time.Duration, ok func(stable, empty bool) bool) error {
+	for deadline := time.Now().Add(patience); ; {
+		stable, empty, err := c.members(ctx, group)
+		if err == nil && ok(stable, empty) {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("group %s after %s: stable %v, empty %v, %v", group, patience, stable, empty, err)
 		}
 		if err := pause(ctx, 100*time.Millisecond); err != nil {
 			return err

@@ -7,53 +7,88 @@ import (
 )
 
 const (
-	keys         = 100_000
 	valueBytes   = 100
 	vocabulary   = 20_000
 	wordsPerLine = 8
 )
 
-// workload is one piece of work: its input, and what the output has to be (verify.go).
-type workload struct {
-	name    string
-	topic   string // the input
-	records int
+// input is what lies in an input topic. Two inputs that are equal lie in one topic.
+type input struct {
+	kind       string // pairs, lines or distinct
+	records    int
+	keys       int // of pairs: how many different ones
+	partitions int32
 }
 
-func newWorkload(name string, s sizes) (workload, error) {
-	switch name {
-	case "map":
-		return workload{name, "in", s.mapped}, nil
-	case "count":
-		return workload{name, "in", s.counted}, nil
-	case "wordcount":
-		return workload{name, "lines", s.lines}, nil
-	}
-	return workload{}, fmt.Errorf("no workload %q; there are map, count and wordcount", name)
+// topic names the topic by what is in it, so that programs that are given less work have a topic of their own.
+func (in input) topic() string {
+	return fmt.Sprintf("in-%s-%d-%d-%d", in.kind, in.records, in.keys, in.partitions)
 }
 
-// input yields the workload's records, the same ones each time. Keys and values must not be changed.
-func (w workload) input() iter.Seq2[[]byte, []byte] {
-	if w.topic == "lines" {
-		return lines(w.records)
+// all yields the records, the same ones each time. Keys and values must not be changed.
+func (in input) all() iter.Seq2[[]byte, []byte] {
+	switch in.kind {
+	case "lines":
+		return lines(in.records)
+	case "distinct":
+		return distinct(in.records)
+	default:
+		return pairs(in.records, in.keys)
 	}
-	return pairs(w.records)
 }
 
 func seeded() *rand.Rand { return rand.New(rand.NewPCG(2027, 1)) }
 
 // pairs yields n records whose keys are drawn evenly and whose values are windows into a buffer of random letters.
-func pairs(n int) iter.Seq2[[]byte, []byte] {
+func pairs(n, keys int) iter.Seq2[[]byte, []byte] {
 	return func(yield func(k, v []byte) bool) {
 		r := seeded()
 		letters := randomLetters(r, 1<<16)
 		for range n {
 			at := r.IntN(len(letters) - valueBytes)
-			if !yield(fmt.Appendf(nil, "k%07d", r.IntN(keys)), letters[at:at+valueBytes]) {
+			if !yield(key(r.IntN(keys)), letters[at:at+valueBytes]) {
 				return
 			}
 		}
 	}
+}
+
+// distinct yields n records, each with a key of its own, in order of the keys.
+func distinct(n int) iter.Seq2[[]byte, []byte] {
+	return func(yield func(k, v []byte) bool) {
+		r := seeded()
+		letters := randomLetters(r, 1<<16)
+		for i := range n {
+			at := r.IntN(len(letters) - valueBytes)
+			if !yield(key(i), letters[at:at+valueBytes]) {
+				return
+			}
+		}
+	}
+}
+
+// key is eight bytes: k and the number in seven digits.
+func key(n int) []byte {
+	k := [8]byte{'k'}
+	for i := len(k) - 1; i > 0; i-- {
+		k[i] = '0' + byte(n%10)
+		n /= 10
+	}
+	return k[:]
+}
+
+// keyNumber is the number in such a key, or false.
+func keyNumber(k []byte) (n int, ok bool) {
+	if len(k) != 8 || k[0] != 'k' {
+		return 0, false
+	}
+	for _, c := range k[1:] {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = n*10 + int(c-'0')
+	}
+	return n, true
 }
 
 // lines yields n lines of words without keys. Few words are frequent and many are rare, as in a text.

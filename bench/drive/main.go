@@ -1,21 +1,21 @@
 // Command drive measures stream-processing programs side by side: it loads topics, starts a program, waits until it has done its work, reads what
 // that cost from /proc, checks the output and ends the program. See ../README.md.
 //
-//	drive compare [flags]                            all programs, in turns; prints the table
-//	drive run -workload map [flags] -- PROGRAM ...   one program that is loaded for and measured once; prints a line of JSON
-//
-// In `run`, PROGRAM is everything before the workload: `drive run -workload count -- java -cp 'libs/*' bench.Program`.
+//	drive all [flags]                                start, compare, restore and latency; prints the tables
+//	drive compare|restore|latency|start|growth|heap  one part (or several, with commas); prints all tables there are
+//	drive table                                      prints the tables of what has been measured
 package main
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"log"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 )
 
@@ -23,56 +23,68 @@ func main() {
 	log.SetFlags(log.Ltime)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil {
+	if err := execute(ctx, os.Args[1:]); err != nil {
 		stop()
 		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context, args []string) error {
+func execute(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("usage: drive compare|run [flags]")
+		return fmt.Errorf("usage: drive all|compare|restore|latency|start|growth|heap|table [flags]")
 	}
-	fs := flag.NewFlagSet("drive "+args[0], flag.ExitOnError)
-	brokers := fs.String("brokers", "127.0.0.1:29092", "bootstrap address")
-	dir := fs.String("dir", ".cache/bench", "where state, logs and results go, and where the built programs are")
-	sizes := sizeFlags(fs)
-	settings := settingFlags(fs)
-	switch args[0] {
-	case "compare":
-		comparison := comparisonFlags(fs)
-		if err := fs.Parse(args[1:]); err != nil {
-			return err
-		}
-		b, err := newBench(*brokers, *dir, settings)
-		if err != nil {
-			return err
-		}
-		defer b.close()
-		return b.compare(ctx, *comparison, *sizes)
-	case "run":
-		workload := fs.String("workload", "map", "map, count or wordcount")
-		if err := fs.Parse(args[1:]); err != nil {
-			return err
-		}
-		b, err := newBench(*brokers, *dir, settings)
-		if err != nil {
-			return err
-		}
-		defer b.close()
-		return b.once(ctx, *workload, *sizes, fs.Args())
+	flags := flag.NewFlagSet("drive "+args[0], flag.ExitOnError)
+	brokers := flags.String("brokers", "127.0.0.1:29092", "bootstrap address")
+	dir := flags.String("dir", ".cache/bench", "where state, logs and results go, and where the built programs are")
+	settings := settingFlags(flags)
+	if err := flags.Parse(args[1:]); err != nil {
+		return err
 	}
-	return fmt.Errorf("no command %q; there are compare and run", args[0])
+	if flags.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q: the part comes first", flags.Arg(0))
+	}
+	b, err := newBench(*dir, settings)
+	if err != nil {
+		return err
+	}
+	if args[0] == "table" {
+		return b.tables()
+	}
+	names := everything
+	if args[0] != "all" {
+		names = strings.Split(args[0], ",")
+	}
+	for _, name := range names {
+		if _, err := part(name, 1); err != nil {
+			return err
+		}
+	}
+	if b.cluster, err = connect(*brokers); err != nil {
+		return err
+	}
+	defer b.cluster.close()
+	measured := b.parts(ctx, names)
+	if err := b.tables(); err != nil {
+		return err
+	}
+	if measured != nil {
+		return measured
+	}
+	if n := len(slices.DeleteFunc(slices.Clone(b.results.all), func(r result) bool { return !r.failed() || r.Part == searching })); n > 0 {
+		return fmt.Errorf("%d runs failed; the programs' own output is in %s", n, filepath.Join(b.dir, "logs"))
+	}
+	return nil
 }
 
-// bench is what a comparison and a single run share.
+// bench is what all parts share.
 type bench struct {
 	cluster  *cluster
 	dir      string
 	settings *settings
+	results  *results
 }
 
-func newBench(brokers, dir string, s *settings) (*bench, error) {
+func newBench(dir string, s *settings) (*bench, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
@@ -82,30 +94,21 @@ func newBench(brokers, dir string, s *settings) (*bench, error) {
 			return nil, err
 		}
 	}
-	c, err := connect(brokers)
-	if err != nil {
-		return nil, err
+	if s.profile != "" {
+		if s.profile, err = filepath.Abs(s.profile); err != nil {
+			return nil, err
+		}
+		if err := os.MkdirAll(s.profile, 0o755); err != nil {
+			return nil, err
+		}
 	}
-	return &bench{cluster: c, dir: dir, settings: s}, nil
+	results, err := openResults(filepath.Join(dir, "results.jsonl"))
+	return &bench{dir: dir, settings: s, results: results}, err
 }
 
-func (b *bench) close() { b.cluster.close() }
-
-// once loads for the workload and measures one program.
-func (b *bench) once(ctx context.Context, workload string, sizes sizes, command []string) error {
-	if len(command) == 0 {
-		return fmt.Errorf("name the program after --")
-	}
-	w, err := newWorkload(workload, sizes)
-	if err != nil {
-		return err
-	}
-	if err := b.cluster.load(ctx, w); err != nil {
-		return err
-	}
-	r, err := b.measure(ctx, program{name: filepath.Base(command[0]), command: command}, w, 1)
-	if err != nil {
-		return err
-	}
-	return json.NewEncoder(os.Stdout).Encode(r)
+// tables prints what there is, and keeps it in a file.
+func (b *bench) tables() error {
+	text := b.results.markdown()
+	fmt.Print(text)
+	return os.WriteFile(filepath.Join(b.dir, "table.md"), []byte(text), 0o644)
 }

@@ -2,10 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -13,6 +16,8 @@ import (
 
 const (
 	lookEvery = 100 * time.Millisecond
+	// startEvery is how often the output is looked at where its first record is what counts.
+	startEvery = 5 * time.Millisecond
 	// quiet is how long the output has to stand still, once all is committed, before the work counts as done.
 	quiet = 2 * time.Second
 	// quietAlone is the same for a program that commits no offsets.
@@ -24,75 +29,144 @@ const (
 	steadyAtLeast = 2.
 )
 
-// result is what one run of one program cost. "Steady" leaves out the first quarter of the input, and with it the start of the program.
-type result struct {
-	Program   string `json:"program"`
-	Workload  string `json:"workload"`
-	Guarantee string `json:"guarantee"`
-	Round     int    `json:"round"`
-	Records   int    `json:"records"`
-
-	WallSeconds            float64 `json:"wall_s"` // from the start of the process to its last output
-	CPUPerMillion          float64 `json:"cpu_s_per_million"`
-	CPUPerMillionSteady    float64 `json:"cpu_s_per_million_steady"`
-	RecordsPerSecond       float64 `json:"records_per_s"`
-	RecordsPerSecondSteady float64 `json:"records_per_s_steady"`
-	PeakRSSMiB             float64 `json:"peak_rss_mib"`
-	StopSeconds            float64 `json:"stop_s"`
-
-	OutRecords int64  `json:"out_records"`
-	Verified   bool   `json:"verified"`
-	Why        string `json:"why,omitempty"` // of a run that is not verified
+// run is one run of a program on its way.
+type run struct {
+	bench   *bench
+	program program
+	w       workload
+	in      input
+	app     string // a group of its own
+	state   string
+	process *process
+	before  others
+	result  result
 }
 
-// measure runs the program through the workload, whose input is loaded. What the program does wrong is in the result; an error is ours or the broker's.
-func (b *bench) measure(ctx context.Context, p program, w workload, round int) (result, error) {
-	app := fmt.Sprintf("bench-%s-%s-%d-%x", p.name, w.name, round, time.Now().Unix()) // a group of its own
-	state := filepath.Join(b.dir, "state", app)
-	r := result{Program: p.name, Workload: w.name, Guarantee: b.settings.guarantee, Round: round, Records: w.records}
-	if err := b.prepare(ctx, state); err != nil {
+// newRun makes what a run needs: an empty output topic, no state, a name.
+func (b *bench) newRun(ctx context.Context, p program, w workload, round int) (*run, error) {
+	r := &run{bench: b, program: p, w: w, in: w.of(p.name), app: fmt.Sprintf("bench-%s-%s-%d-%x", p.name, strings.NewReplacer(" ", "-", ",", "").Replace(w.name), round, time.Now().UnixMilli())}
+	r.state = filepath.Join(b.dir, "state", r.app)
+	r.result = result{At: time.Now(), Part: w.part, Workload: w.name, Program: p.name, Round: round, Records: r.in.records, Figures: map[figure]float64{}}
+	if err := b.cluster.recreate(ctx, "out", r.in.partitions, w.stamps); err != nil {
 		return r, err
 	}
-	command := append(append([]string{}, p.command...), b.settings.arguments(w.name, b.cluster.brokers, app, state)...)
-	process, err := start(command, filepath.Join(b.dir, "logs", app+".log"))
+	if w.paced > 0 {
+		return r, b.cluster.recreate(ctx, r.in.topic(), r.in.partitions, w.stamps)
+	}
+	return r, nil
+}
+
+// launch starts the program.
+func (r *run) launch(ctx context.Context) error {
+	b := r.bench
+	if err := os.MkdirAll(r.state, 0o755); err != nil {
+		return err
+	}
+	if err := pause(ctx, 2*time.Second); err != nil { // the broker is still busy with deletions
+		return err
+	}
+	command := append(append([]string{}, r.program.command...), b.settings.arguments(r.w, r.in, b.cluster.brokers, r.app, r.state)...)
+	if r.program.name == ours {
+		command = append(command, b.settings.profiling(r.app)...)
+	}
+	r.result.Command = strings.Join(command, " ")
+	var err error
+	if r.process, err = start(command, filepath.Join(b.dir, "logs", r.app+".log")); err != nil {
+		return err
+	}
+	r.before, err = lookAround(b.pids(r.process)...)
+	return err
+}
+
+// pids are the processes that are no disturbance.
+func (b *bench) pids(p *process) []int {
+	pids := []int{os.Getpid(), p.cmd.Process.Pid}
+	if b.settings.brokerPID > 0 {
+		pids = append(pids, b.settings.brokerPID)
+	}
+	return pids
+}
+
+// undisturbed notes what else ran since the launch. The program must still be alive.
+func (r *run) undisturbed() {
+	now, err := lookAround(r.bench.pids(r.process)...)
 	if err != nil {
-		return r, err
+		r.result.Void = err.Error()
+		return
 	}
-	seen, watchErr := b.watch(ctx, process, app, w)
-	took, stopErr := process.stop()
-	r.StopSeconds = took.Seconds()
-	switch {
-	case watchErr != nil:
-		return r, watchErr
-	case seen.trouble != "":
-		r.Why = seen.trouble
-	case stopErr != nil:
-		r.Why = stopErr.Error()
-	default:
-		r.cost(seen, process.started)
-		if r.OutRecords, r.Why, err = b.cluster.verify(ctx, w); err != nil {
-			return r, err
-		}
-		r.Verified = r.Why == ""
-	}
-	if err := b.cluster.forget(ctx, app); err != nil {
-		return r, err
-	}
-	return r, os.RemoveAll(state)
+	r.result.OtherCores = now.cores(r.before)
+	r.result.Disturbed = r.result.OtherCores > r.bench.settings.foreign
 }
 
-// prepare gives the program an empty output topic and no state.
-func (b *bench) prepare(ctx context.Context, state string) error {
-	if err := b.cluster.recreate(ctx, "out"); err != nil {
+// clear removes what the run has left behind, whatever became of it.
+func (r *run) clear(ctx context.Context) error {
+	if r.process != nil {
+		r.process.stop()
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+	defer cancel()
+	return errors.Join(r.bench.cluster.forget(ctx, r.app), os.RemoveAll(r.state))
+}
+
+// measure runs the program through the workload. What the program does wrong is in the result; an error is ours or the broker's.
+func (b *bench) measure(ctx context.Context, p program, w workload, round int) (_ result, err error) {
+	if w.paced == 0 {
+		if err := b.cluster.load(ctx, w.of(p.name)); err != nil {
+			return result{}, err
+		}
+	}
+	r, err := b.newRun(ctx, p, w, round)
+	defer func() { err = errors.Join(err, r.clear(ctx)) }()
+	if err != nil {
+		return r.result, err
+	}
+	if err := r.launch(ctx); err != nil {
+		return r.result, err
+	}
+	seen, began, err := r.through(ctx)
+	if err != nil {
+		return r.result, err
+	}
+	_, stopErr := r.process.stop()
+	switch {
+	case seen.trouble != "":
+		r.result.Why = seen.trouble
+		return r.result, nil
+	case stopErr != nil:
+		r.result.Why = stopErr.Error()
+		return r.result, nil
+	}
+	seen.figures(&r.result, began)
+	return r.result, r.judge(ctx)
+}
+
+// through sees the program through its work, which begins with the process, or with its paced input.
+func (r *run) through(ctx context.Context) (seen course, began time.Time, err error) {
+	began = r.process.started
+	if r.w.paced > 0 {
+		var done func()
+		if ctx, began, done, err = r.pace(ctx); err != nil {
+			return seen, began, err
+		}
+		defer done()
+	}
+	seen, err = r.watch(ctx, began)
+	r.undisturbed()
+	return seen, began, err
+}
+
+// judge checks the output.
+func (r *run) judge(ctx context.Context) error {
+	records, why, err := r.bench.cluster.verify(ctx, r.w, r.in)
+	if err != nil {
 		return err
 	}
-	if err := os.RemoveAll(state); err != nil {
-		return err
+	r.result.Figures[updates] = float64(records)
+	if why == "" && r.w.stamps {
+		why, err = r.latency(ctx)
 	}
-	if err := os.MkdirAll(state, 0o755); err != nil {
-		return err
-	}
-	return pause(ctx, 2*time.Second) // the broker is still busy with the deletions
+	r.result.Why, r.result.Verified = why, why == ""
+	return err
 }
 
 // sample is one look at a running program.
@@ -105,28 +179,43 @@ type sample struct {
 
 // course is what was seen of a run.
 type course struct {
-	quarter sample // the first look that found a quarter of the work done
-	output  sample // the look at which the output last grew
-	end     sample // the first look with that output that found everything committed
+	first   time.Time // the first look with output
+	quarter sample    // the first look that found a quarter of the work done
+	output  sample    // the look at which the output last grew
+	end     sample    // the first look with that output that found everything committed
 	rss     float64
 	trouble string // why the program did not get through
 }
 
 // watch looks at the program until it has done its work, ended, or used up its time.
-func (b *bench) watch(ctx context.Context, p *process, app string, w workload) (course, error) {
+func (r *run) watch(ctx context.Context, began time.Time) (course, error) {
 	var c course
+	p, b := r.process, r.bench
 	seen := time.Now()
-	for {
+	for every := lookEvery; ; {
+		if r.w.start && c.first.IsZero() {
+			every = startEvery
+		}
 		select {
 		case <-ctx.Done():
 			return c, context.Cause(ctx)
 		case <-p.exited:
 			c.trouble = fmt.Sprintf("ended before its work was done (%s): %s", p.cmd.ProcessState, p.lastWords())
 			return c, nil
-		case <-time.After(lookEvery):
+		case <-time.After(every):
 		}
-		s, err := b.look(ctx, p, app, w)
-		if kerr.IsRetriable(err) && time.Since(seen) < patience {
+		if every == startEvery {
+			if _, out, err := b.cluster.ends(ctx, "out"); err != nil || out == 0 {
+				if time.Since(began) > b.settings.timeout {
+					c.trouble = fmt.Sprintf("no output after %s", b.settings.timeout)
+					return c, nil
+				}
+				continue
+			}
+			c.first, every = time.Now(), lookEvery
+		}
+		s, err := r.look(ctx)
+		if err != nil && time.Since(seen) < patience && (kerr.IsRetriable(err) || errors.Is(err, os.ErrNotExist)) { // a process that is just ending has no files
 			log.Printf("looking again: %v", err)
 			continue
 		}
@@ -134,38 +223,48 @@ func (b *bench) watch(ctx context.Context, p *process, app string, w workload) (
 			return c, err
 		}
 		seen = time.Now()
-		c.add(s)
+		if c.add(s) && b.settings.profile != "" && r.program.name == ours {
+			p.signal(syscall.SIGUSR1)
+		}
 		if rss, err := p.peakRSS(); err == nil { // an error means that it has just ended
 			c.rss = rss
 		}
 		if c.finished(s) {
+			if b.settings.profile != "" && r.program.name == ours {
+				p.signal(syscall.SIGUSR2)
+			}
 			return c, nil
 		}
-		if time.Since(p.started) > b.settings.timeout {
+		if time.Since(began) > b.settings.timeout {
 			c.trouble = fmt.Sprintf("not done after %s: %.1f %% of the input committed, %d records in the output", b.settings.timeout, 100*s.done.share, s.out)
 			return c, nil
 		}
 	}
 }
 
-func (b *bench) look(ctx context.Context, p *process, app string, w workload) (s sample, err error) {
+func (r *run) look(ctx context.Context) (s sample, err error) {
+	b := r.bench
 	s.at = time.Now()
-	if s.cpu, err = p.cpu(); err != nil {
-		return s, fmt.Errorf("read the CPU time of %s: %w", app, err)
+	if s.cpu, err = r.process.cpu(); err != nil {
+		return s, fmt.Errorf("read the CPU time of %s: %w", r.app, err)
 	}
 	if _, s.out, err = b.cluster.ends(ctx, "out"); err != nil {
 		return s, err
 	}
-	s.done, err = b.cluster.progress(ctx, app, w, b.settings.guarantee == "eos")
-	if w.name == "map" { // one output for one input, so the output tells more exactly than commits do how far the work is
-		s.done.share = min(1, float64(s.out)/float64(w.records))
+	s.done, err = b.cluster.progress(ctx, r.app, r.w, r.in, b.settings.guarantee == "eos")
+	if r.w.does == "map" { // one output for one input, so the output tells more exactly than commits do how far the work is
+		s.done.share = min(1, float64(s.out)/float64(r.in.records))
 	}
 	return s, err
 }
 
-func (c *course) add(s sample) {
+// add takes a look into account; it says whether that was the one at the quarter.
+func (c *course) add(s sample) (quarter bool) {
 	if c.quarter.at.IsZero() && s.done.share >= .25 {
-		c.quarter = s
+		c.quarter, quarter = s, true
+	}
+	if c.first.IsZero() && s.out > 0 {
+		c.first = s.at
 	}
 	if s.out != c.output.out || c.output.at.IsZero() {
 		c.output, c.end = s, sample{}
@@ -173,6 +272,7 @@ func (c *course) add(s sample) {
 	if c.end.at.IsZero() && s.done.all {
 		c.end = s
 	}
+	return quarter
 }
 
 func (c *course) finished(s sample) bool {
@@ -183,22 +283,23 @@ func (c *course) finished(s sample) bool {
 	return s.out > 0 && still >= quietAlone
 }
 
-// cost fills in the figures.
-func (r *result) cost(c course, started time.Time) {
+// figures fills in what the course tells.
+func (c *course) figures(r *result, began time.Time) {
 	if c.end.at.IsZero() { // no commits: its last output is all we know
 		c.end = c.output
 	}
-	millions := float64(r.Records) / 1e6
-	r.WallSeconds = c.output.at.Sub(started).Seconds()
-	r.CPUPerMillion = c.end.cpu / millions
-	r.RecordsPerSecond = float64(r.Records) / r.WallSeconds
-	r.PeakRSSMiB = c.rss
-	r.CPUPerMillionSteady, r.RecordsPerSecondSteady = r.CPUPerMillion, r.RecordsPerSecond
+	records := float64(r.Records)
+	f := r.Figures
+	f[first] = c.first.Sub(began).Seconds()
+	f[rss] = c.rss
+	f[cpuWhole] = c.end.cpu / records * 1e6
+	f[rate] = records / c.output.at.Sub(began).Seconds()
+	f[cpu] = f[cpuWhole]
 	rest := 1 - c.quarter.done.share
 	span := c.output.at.Sub(c.quarter.at).Seconds()
 	if c.quarter.at.IsZero() || rest < .5 || span < steadyAtLeast {
 		return // too short to tell more than the whole
 	}
-	r.CPUPerMillionSteady = (c.end.cpu - c.quarter.cpu) / (rest * millions)
-	r.RecordsPerSecondSteady = rest * float64(r.Records) / span
+	f[cpu] = (c.end.cpu - c.quarter.cpu) / (rest * records) * 1e6
+	f[rate] = rest * records / span
 }

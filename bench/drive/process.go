@@ -52,6 +52,16 @@ func (p *process) stop() (time.Duration, error) {
 	return time.Since(asked), nil
 }
 
+// ended says whether the process has ended by itself or otherwise.
+func (p *process) ended() bool {
+	select {
+	case <-p.exited:
+		return true
+	default:
+		return false
+	}
+}
+
 // lastWords is the end of the program's output.
 func (p *process) lastWords() string {
 	text, err := os.ReadFile(p.logFile)
@@ -62,24 +72,11 @@ func (p *process) lastWords() string {
 	return string(text[max(0, len(text)-300):])
 }
 
-// ticksPerSecond is USER_HZ, the unit of /proc/PID/stat, which Linux fixes at 100.
-const ticksPerSecond = 100
-
 // cpu is the user and system time the process has used, in seconds.
-func (p *process) cpu() (float64, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
-	if err != nil {
-		return 0, err
-	}
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // the name before it may hold spaces
-	const utime, stime = 11, 12                                               // counted from the state, which comes first here
-	user, err := strconv.ParseFloat(fields[utime], 64)
-	if err != nil {
-		return 0, err
-	}
-	system, err := strconv.ParseFloat(fields[stime], 64)
-	return (user + system) / ticksPerSecond, err
-}
+func (p *process) cpu() (float64, error) { return cpuOf(p.cmd.Process.Pid) }
+
+// signal is for a program that is told when to begin and end its profiles.
+func (p *process) signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) } // fails only when it has gone, which others see
 
 // peakRSS is the largest resident memory so far, in MiB.
 func (p *process) peakRSS() (float64, error) {

@@ -10,24 +10,28 @@ import (
 
 // program is one contender.
 type program struct {
-	name      string
-	command   []string // the workload and its flags are appended
-	workloads []string // empty: all
+	name    string
+	command []string // the workload and its flags are appended
 }
-
-// ours is what the others are compared with.
-const ours = "understudy"
 
 // contenders lists the programs as `run` beside the README builds them under dir.
 func contenders(dir string) []program {
 	return []program{
-		{name: ours, command: []string{filepath.Join(dir, "bin", "understudy")}},
-		{name: "franz-go", command: []string{filepath.Join(dir, "bin", "franz")}, workloads: []string{"map"}},
-		{name: "kafka-streams", command: []string{
-			"java", "-Xms1g", "-Xmx2g", "-XX:+UseParallelGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-			"-cp", filepath.Join(dir, "ks", "ks-1.jar") + ":" + filepath.Join(dir, "ks", "libs", "*"), "bench.Program",
-		}},
-		{name: "goka", command: []string{filepath.Join(dir, "bin", "goka")}},
+		{ours, []string{filepath.Join(dir, "bin", "understudy")}},
+		{floor, []string{filepath.Join(dir, "bin", "floor")}},
+		{franz, []string{filepath.Join(dir, "bin", "franz")}},
+		{sarama, []string{filepath.Join(dir, "bin", "sarama")}},
+		{ks, javaCommand(dir, 1024, 2048)},
+		{goka, []string{filepath.Join(dir, "bin", "goka")}},
+	}
+}
+
+// javaCommand is the Kafka Streams program with a heap of so many MiB at first and at most.
+func javaCommand(dir string, initial, most int) []string {
+	return []string{
+		"java", fmt.Sprintf("-Xms%dm", initial), fmt.Sprintf("-Xmx%dm", most), "-XX:+UseParallelGC", "-XX:+ExitOnOutOfMemoryError",
+		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+		"-cp", filepath.Join(dir, "ks", "ks-1.jar") + ":" + filepath.Join(dir, "ks", "libs", "*"), "bench.Program",
 	}
 }
 
@@ -49,8 +53,4 @@ func choose(all []program, names []string) ([]program, error) {
 		chosen = append(chosen, all[i])
 	}
 	return chosen, nil
-}
-
-func (p program) does(workload string) bool {
-	return len(p.workloads) == 0 || slices.Contains(p.workloads, workload)
 }

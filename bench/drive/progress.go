@@ -19,7 +19,7 @@ type progress struct {
 const markers = 32
 
 // progress compares the application's committed offsets with the ends of the input and of its repartition topics.
-func (c *cluster) progress(ctx context.Context, app string, w workload, eos bool) (progress, error) {
+func (c *cluster) progress(ctx context.Context, app string, w workload, in input, eos bool) (progress, error) {
 	committed, err := c.admin.FetchOffsets(ctx, app)
 	if err != nil {
 		if errors.Is(err, kerr.GroupIDNotFound) {
@@ -27,13 +27,14 @@ func (c *cluster) progress(ctx context.Context, app string, w workload, eos bool
 		}
 		return progress{}, err
 	}
-	input, size, err := c.ends(ctx, w.topic)
+	input, there, err := c.ends(ctx, in.topic())
 	if err != nil {
 		return progress{}, err
 	}
 	done, all := behind(input, committed, 0)
-	p := progress{share: float64(done) / float64(size), all: all, any: done > 0}
-	if w.name != "wordcount" {
+	size := int64(in.records)
+	p := progress{share: float64(done) / float64(size), all: all && there >= size, any: done > 0} // while it is paced, not all is there yet
+	if w.does != "wordcount" {
 		return p, nil
 	}
 	topics, err := c.internal(ctx, app, "-repartition")

@@ -2,46 +2,63 @@ package main
 
 import (
 	"flag"
-	"fmt"
+	"path/filepath"
 	"strconv"
 	"time"
 )
 
-// settings are what every program is told on its command line, and how long we wait for it.
+// settings are what every program is told on its command line, and how it is measured.
 type settings struct {
 	guarantee string
 	threads   int
-	commitMS  int
+	commit    time.Duration
 	cache     int64
 	timeout   time.Duration
+
+	rounds, repeats int
+	scale           float64
+	foreign         float64
+	brokerPID       int
+	profile         string
+	programs        string // comma-separated
+	workloads       string
 }
 
 func settingFlags(fs *flag.FlagSet) *settings {
 	s := new(settings)
 	fs.StringVar(&s.guarantee, "guarantee", "alos", "alos (at least once) or eos (exactly once)")
 	fs.IntVar(&s.threads, "threads", 2, "threads a program may use")
-	fs.IntVar(&s.commitMS, "commit-ms", 1000, "commit interval")
+	fs.DurationVar(&s.commit, "commit", time.Second, "commit interval, where a workload has none of its own")
 	fs.Int64Var(&s.cache, "cache", 64<<20, "record cache, bytes")
-	fs.DurationVar(&s.timeout, "timeout", 5*time.Minute, "give a program up after")
+	fs.DurationVar(&s.timeout, "timeout", 6*time.Minute, "give a program up after")
+	fs.IntVar(&s.rounds, "rounds", 3, "rounds; the table shows medians")
+	fs.IntVar(&s.repeats, "repeats", 3, "runs of a program and workload that may be repeated because something disturbed them")
+	fs.Float64Var(&s.scale, "scale", 1, "share of the records; a small one is for a look only")
+	fs.Float64Var(&s.foreign, "foreign", .15, "cores that other programs may keep busy before a run is thrown out")
+	fs.IntVar(&s.brokerPID, "broker-pid", 0, "the broker's process, which is no disturbance")
+	fs.StringVar(&s.profile, "profile", "", "folder for cpu and heap profiles of our program's steady part")
+	fs.StringVar(&s.programs, "programs", "", "these programs only, comma-separated")
+	fs.StringVar(&s.workloads, "workloads", "", "these workloads only, separated by semicolons")
 	return s
 }
 
 // arguments is the command line after the program's name.
-func (s *settings) arguments(workload, brokers, app, state string) []string {
-	return []string{workload, "--brokers", brokers, "--app", app, "--state", state, "--guarantee", s.guarantee,
-		"--threads", strconv.Itoa(s.threads), "--commit-ms", strconv.Itoa(s.commitMS), "--cache", strconv.FormatInt(s.cache, 10)}
+func (s *settings) arguments(w workload, in input, brokers, app, state string) []string {
+	commit, cache := s.commit, s.cache
+	if w.commit > 0 {
+		commit = w.commit
+	}
+	if w.each {
+		cache = 0
+	}
+	return []string{w.does, "--brokers", brokers, "--in", in.topic(), "--app", app, "--state", state, "--guarantee", s.guarantee,
+		"--threads", strconv.Itoa(s.threads), "--commit-ms", strconv.FormatInt(commit.Milliseconds(), 10), "--cache", strconv.FormatInt(cache, 10)}
 }
 
-// sizes are the numbers of input records: of map and count, and lines of wordcount.
-type sizes struct{ mapped, counted, lines int }
-
-func sizeFlags(fs *flag.FlagSet) *sizes {
-	s := &sizes{mapped: 5_000_000, counted: 3_000_000, lines: 300_000}
-	fs.IntVar(&s.lines, "lines", s.lines, "lines of wordcount")
-	fs.Func("records", fmt.Sprintf("records of map and of count (default %d and %d)", s.mapped, s.counted), func(v string) error {
-		n, err := strconv.Atoi(v)
-		s.mapped, s.counted = n, n
-		return err
-	})
-	return s
+// profiling is what our program is told besides.
+func (s *settings) profiling(app string) []string {
+	if s.profile == "" {
+		return nil
+	}
+	return []string{"--profile", filepath.Join(s.profile, app)}
 }

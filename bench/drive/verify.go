@@ -11,79 +11,141 @@ import (
 )
 
 // verify compares the output topic with what the input demands. It returns the number of output records, and what is wrong, or "".
-func (c *cluster) verify(ctx context.Context, w workload) (records int64, why string, err error) {
-	if w.name == "map" {
-		return c.verifyMap(ctx, w)
+func (c *cluster) verify(ctx context.Context, w workload, in input) (records int64, why string, err error) {
+	switch {
+	case w.does == "map":
+		return c.verifyMap(ctx, in)
+	case in.kind == "lines":
+		return c.verifyWords(ctx, in)
+	default:
+		return c.verifyCounts(ctx, in)
 	}
-	return c.verifyCounts(ctx, w)
+}
+
+// sums are those of the hashes of what has to be in the output of map, by input; each is worked out once.
+type sums struct {
+	seed maphash.Seed
+	of   map[input]uint64
+}
+
+func (s *sums) pair(k, v []byte) uint64 {
+	return maphash.Bytes(s.seed, k)*31 + maphash.Bytes(s.seed, v)
+}
+
+func (s *sums) want(in input) uint64 {
+	if sum, ok := s.of[in]; ok {
+		return sum
+	}
+	var sum uint64
+	var upper []byte
+	for k, v := range in.all() {
+		upper = append(upper[:0], v...)
+		for i, c := range upper {
+			if 'a' <= c && c <= 'z' {
+				upper[i] = c - ('a' - 'A')
+			}
+		}
+		sum += s.pair(k, upper)
+	}
+	s.of[in] = sum
+	return sum
 }
 
 // verifyMap compares the multisets of pairs, by the sum of their hashes.
-func (c *cluster) verifyMap(ctx context.Context, w workload) (records int64, why string, err error) {
-	seed := maphash.MakeSeed()
-	pair := func(k, v []byte) uint64 { return maphash.Bytes(seed, k)*31 + maphash.Bytes(seed, v) }
-	var want, got uint64
-	for k, v := range w.input() {
-		want += pair(k, bytes.ToUpper(v))
-	}
-	err = c.read(ctx, "out", func(r *kgo.Record) { got += pair(r.Key, r.Value); records++ })
+func (c *cluster) verifyMap(ctx context.Context, in input) (records int64, why string, err error) {
+	var got uint64
+	want := c.sums.want(in)
+	err = c.read(ctx, "out", func(r *kgo.Record) { got += c.sums.pair(r.Key, r.Value); records++ })
 	switch {
-	case records != int64(w.records):
-		why = fmt.Sprintf("%d records in the output, want %d", records, w.records)
+	case records != int64(in.records):
+		why = fmt.Sprintf("%d records in the output, want %d", records, in.records)
 	case got != want:
 		why = "the output has the right number of records, but not the right ones"
 	}
 	return records, why, err
 }
 
-// verifyCounts compares the last count of each key with the true one.
-func (c *cluster) verifyCounts(ctx context.Context, w workload) (records int64, why string, err error) {
-	want, got := trueCounts(w), map[string]int64{}
-	malformed := 0
+// countIn is the count in an output record.
+func countIn(value []byte) (int64, bool) {
+	if len(value) != 8 {
+		return 0, false
+	}
+	return int64(binary.BigEndian.Uint64(value)), true
+}
+
+// verifyCounts compares the last count of each key with the true one. Keys are numbers: ten million of them in a map would take long.
+func (c *cluster) verifyCounts(ctx context.Context, in input) (records int64, why string, err error) {
+	want, got := make([]int64, in.keys), make([]int64, in.keys)
+	for k := range in.all() {
+		n, _ := keyNumber(k)
+		want[n]++
+	}
+	var wrong mistakes
 	err = c.read(ctx, "out", func(r *kgo.Record) {
 		records++
-		if len(r.Value) != 8 {
-			malformed++
-			return
-		}
-		got[string(r.Key)] = int64(binary.BigEndian.Uint64(r.Value))
-	})
-	return records, compareCounts(want, got, malformed), err
-}
-
-func trueCounts(w workload) map[string]int64 {
-	counts := map[string]int64{}
-	for k, v := range w.input() {
-		if w.name == "count" {
-			counts[string(k)]++
-			continue
-		}
-		for word := range bytes.SplitSeq(v, []byte(" ")) {
-			counts[string(word)]++
-		}
-	}
-	return counts
-}
-
-func compareCounts(want, got map[string]int64, malformed int) string {
-	high, low, unknown := 0, 0, 0
-	for key, n := range want {
+		n, known := keyNumber(r.Key)
+		count, ok := countIn(r.Value)
 		switch {
-		case got[key] > n:
-			high++
-		case got[key] < n:
-			low++
+		case !known || n >= len(got):
+			wrong.unknown++
+		case !ok:
+			wrong.malformed++
+		default:
+			got[n] = count
+		}
+	})
+	for n := range want {
+		wrong.compare(want[n], got[n])
+	}
+	return records, wrong.String(), err
+}
+
+// verifyWords is the same by word.
+func (c *cluster) verifyWords(ctx context.Context, in input) (records int64, why string, err error) {
+	want, got := map[string]int64{}, map[string]int64{}
+	for _, line := range in.all() {
+		for word := range bytes.SplitSeq(line, []byte(" ")) {
+			want[string(word)]++
 		}
 	}
-	for key := range got {
-		if _, ok := want[key]; !ok {
-			unknown++
+	var wrong mistakes
+	err = c.read(ctx, "out", func(r *kgo.Record) {
+		records++
+		count, ok := countIn(r.Value)
+		switch _, known := want[string(r.Key)]; {
+		case !known:
+			wrong.unknown++
+		case !ok:
+			wrong.malformed++
+		default:
+			got[string(r.Key)] = count
 		}
+	})
+	for word, n := range want {
+		wrong.compare(n, got[word])
 	}
-	if high+low+unknown+malformed == 0 {
+	return records, wrong.String(), err
+}
+
+// mistakes counts what is wrong with counts.
+type mistakes struct{ keys, high, low, unknown, malformed int }
+
+func (m *mistakes) compare(want, got int64) {
+	m.keys++
+	switch {
+	case got > want:
+		m.high++
+	case got < want:
+		m.low++
+	}
+}
+
+// String is "" where nothing is wrong.
+func (m *mistakes) String() string {
+	if m.high+m.low+m.unknown+m.malformed == 0 {
 		return ""
 	}
-	return fmt.Sprintf("of %d keys %d are too high, %d too low or missing; %d unknown keys, %d values that are not 8 bytes", len(want), high, low, unknown, malformed)
+	return fmt.Sprintf("of %d keys %d are too high, %d too low or missing; %d records have unknown keys, %d values that are not 8 bytes", m.keys, m.high, m.low, m.unknown, m.malformed)
 }
 
 // read hands every committed record of the topic to f, partition by partition in the order of offsets.

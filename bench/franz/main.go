@@ -32,6 +32,7 @@ func run(args []string) error {
 	}
 	fs := flag.NewFlagSet("franz", flag.ExitOnError)
 	brokers := fs.String("brokers", "127.0.0.1:9092", "bootstrap brokers, comma-separated")
+	in := fs.String("in", "in", "input topic")
 	app := fs.String("app", "bench-franz", "consumer group")
 	fs.String("state", "", "ignored: there is no state")
 	guarantee := fs.String("guarantee", "alos", "alos or eos")
@@ -44,7 +45,7 @@ func run(args []string) error {
 	runtime.GOMAXPROCS(*threads)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
-	opts := options(strings.Split(*brokers, ","), *app)
+	opts := options(strings.Split(*brokers, ","), *in, *app)
 	every := time.Duration(*commit) * time.Millisecond
 	if *guarantee == "eos" {
 		return exactlyOnce(ctx, append(opts, kgo.TransactionalID(*app), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.RequireStableFetchOffsets()), every)
@@ -52,11 +53,11 @@ func run(args []string) error {
 	return atLeastOnce(ctx, opts, every)
 }
 
-func options(brokers []string, group string) []kgo.Opt {
+func options(brokers []string, in, group string) []kgo.Opt {
 	return []kgo.Opt{
 		kgo.SeedBrokers(brokers...),
 		kgo.ConsumerGroup(group),
-		kgo.ConsumeTopics("in"),
+		kgo.ConsumeTopics(in),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.DisableAutoCommit(),
 		kgo.FetchMaxPartitionBytes(4 << 20),

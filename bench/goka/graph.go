@@ -4,26 +4,27 @@ import (
 	"encoding/binary"
 	"fmt"
 	"strings"
+	"unsafe"
 
 	"github.com/lovoo/goka"
 	"github.com/lovoo/goka/codec"
 )
 
 // graph defines the workload: what goka calls a group graph.
-func graph(workload string, group goka.Group) (*goka.GroupGraph, error) {
+func graph(workload string, in goka.Stream, group goka.Group) (*goka.GroupGraph, error) {
 	switch workload {
 	case "map":
 		return goka.DefineGroup(group,
-			goka.Input("in", new(codec.String), func(ctx goka.Context, value any) { ctx.Emit("out", ctx.Key(), upper(value.(string))) }),
+			goka.Input(in, new(codec.String), func(ctx goka.Context, value any) { ctx.Emit("out", ctx.Key(), upper(value.(string))) }),
 			goka.Output("out", new(codec.String))), nil
 	case "count":
 		return goka.DefineGroup(group,
-			goka.Input("in", new(codec.Bytes), count),
+			goka.Input(in, new(codec.Bytes), count),
 			goka.Persist(int64Codec{}),
 			goka.Output("out", int64Codec{})), nil
 	case "wordcount":
 		return goka.DefineGroup(group,
-			goka.Input("lines", new(codec.String), func(ctx goka.Context, line any) {
+			goka.Input(in, new(codec.String), func(ctx goka.Context, line any) {
 				for word := range strings.SplitSeq(line.(string), " ") {
 					ctx.Loopback(word, word) // as in Kafka Streams, where the value is repartitioned too
 				}
@@ -31,8 +32,20 @@ func graph(workload string, group goka.Group) (*goka.GroupGraph, error) {
 			goka.Loop(new(codec.String), count),
 			goka.Persist(int64Codec{}),
 			goka.Output("out", int64Codec{})), nil
+	case "keep":
+		return goka.DefineGroup(group,
+			goka.Input(in, new(codec.Bytes), func(ctx goka.Context, value any) {
+				kept := ctx.Value()
+				if kept == nil {
+					kept = value
+					ctx.SetValue(kept)
+				}
+				ctx.Emit("out", ctx.Key(), kept)
+			}),
+			goka.Persist(new(codec.Bytes)),
+			goka.Output("out", new(codec.Bytes))), nil
 	}
-	return nil, fmt.Errorf("no workload %q; there are map, count and wordcount", workload)
+	return nil, fmt.Errorf("no workload %q; there are map, count, wordcount and keep", workload)
 }
 
 func count(ctx goka.Context, _ any) {
@@ -44,13 +57,18 @@ func count(ctx goka.Context, _ any) {
 
 // upper is one pass into one new string: strings.ToUpper would measure itself.
 func upper(s string) string {
-	b := []byte(s)
-	for i, c := range b {
-		if 'a' <= c && c <= 'z' {
-			b[i] = c - ('a' - 'A')
-		}
+	if s == "" {
+		return ""
 	}
-	return string(b)
+	b := make([]byte, len(s))
+	for i := range len(s) {
+		c := s[i]
+		if 'a' <= c && c <= 'z' {
+			c -= 'a' - 'A'
+		}
+		b[i] = c
+	}
+	return unsafe.String(&b[0], len(b)) // nobody writes to b any more
 }
 
 // int64Codec is Java's Long: eight bytes, big endian.

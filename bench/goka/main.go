@@ -31,10 +31,11 @@ func main() {
 
 func run(args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("usage: goka map|count|wordcount --brokers B --app ID --state DIR ...")
+		return fmt.Errorf("usage: goka map|count|wordcount|keep --brokers B --app ID --state DIR ...")
 	}
 	fs := flag.NewFlagSet("goka", flag.ExitOnError)
 	brokers := fs.String("brokers", "127.0.0.1:9092", "bootstrap brokers, comma-separated")
+	in := fs.String("in", "in", "input topic")
 	app := fs.String("app", "bench-goka", "group, and prefix of the internal topics")
 	state := fs.String("state", "", "state directory")
 	guarantee := fs.String("guarantee", "alos", "alos is all there is")
@@ -49,7 +50,7 @@ func run(args []string) error {
 	}
 	goka.SetLoopSuffix("-repartition") // the harness finds internal topics by Kafka Streams' names; a graph keeps those it was made with
 	goka.SetTableSuffix("-changelog")
-	graph, err := graph(args[0], goka.Group(*app))
+	graph, err := graph(args[0], goka.Stream(*in), goka.Group(*app))
 	if err != nil {
 		return err
 	}
@@ -73,8 +74,33 @@ func run(args []string) error {
 		if err != nil {
 			return err
 		}
+		go announce(processor)
 		return processor.Run(ctx)
 	})
+}
+
+// announce says, in the form that the harness reads, when the tables have been restored, and from how many records.
+func announce(p *goka.Processor) {
+	if p.WaitForReady() != nil {
+		return
+	}
+	now := time.Now()
+	var records uint
+	var begin, end time.Time
+	for _, part := range p.Stats().Group {
+		t := part.TableStats
+		if t == nil || t.Recovery == nil || t.Input.Count == 0 {
+			continue
+		}
+		records += t.Input.Count
+		if at := t.Recovery.StartTime; begin.IsZero() || at.Before(begin) {
+			begin = at
+		}
+		if at := t.Recovery.RecoveryTime; at.After(end) {
+			end = at
+		}
+	}
+	fmt.Printf("RUNNING at=%d restored=%d restore_ms=%d\n", now.UnixMilli(), records, end.Sub(begin).Milliseconds())
 }
 
 // supervise starts a processor that fails anew, as whatever runs the program would: goka gives up where the table topic that it has just created has

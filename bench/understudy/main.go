@@ -16,7 +16,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/understudy-streams/understudy/streams"
-	"github.com/understudy-streams/understudy/streams/serde"
 )
 
 func main() {
@@ -29,23 +28,29 @@ func main() {
 
 func run(args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("usage: understudy map|count|wordcount --brokers B --app ID --state DIR ...")
+		return fmt.Errorf("usage: understudy map|count|wordcount|keep --brokers B --app ID --state DIR ...")
 	}
 	fs := flag.NewFlagSet("understudy", flag.ExitOnError)
 	brokers := fs.String("brokers", "127.0.0.1:9092", "bootstrap brokers, comma-separated")
+	in := fs.String("in", "in", "input topic")
 	app := fs.String("app", "bench-understudy", "application id")
 	state := fs.String("state", "", "state directory")
 	guarantee := fs.String("guarantee", "alos", "alos; eos is not there yet")
 	threads := fs.Int("threads", 2, "GOMAXPROCS: each task has a goroutine of its own")
 	commit := fs.Int("commit-ms", 1000, "commit interval")
-	cache := fs.Int64("cache", 64<<20, "bytes for uncommitted and cached rows, a quarter of the process's memory budget; 0 is the default budget")
+	cache := fs.Int64("cache", 64<<20, "bytes for uncommitted and cached rows, a quarter of the process's memory budget; 0: each update is put out, and the budget is the default")
+	profile := fs.String("profile", "", "write PREFIX.cpu and PREFIX.heap between SIGUSR1 and SIGUSR2")
 	if err := fs.Parse(args[1:]); err != nil {
 		return err
 	}
 	if *guarantee != "alos" {
 		return fmt.Errorf("--guarantee %s: there is no exactly-once yet; use alos", *guarantee)
 	}
-	builder, err := topology(args[0])
+	emission := streams.EmitAtCommit
+	if *cache == 0 {
+		emission = streams.EmitPerUpdate
+	}
+	builder, err := topology(args[0], *in, emission)
 	if err != nil {
 		return err
 	}
@@ -54,6 +59,9 @@ func run(args []string) error {
 		return err
 	}
 	runtime.GOMAXPROCS(*threads)
+	if *profile != "" {
+		profileOnSignal(*profile)
+	}
 	application, err := streams.New(builder, streams.Config{
 		ApplicationID:  *app,
 		Brokers:        strings.Split(*brokers, ","),
@@ -61,6 +69,7 @@ func run(args []string) error {
 		CommitInterval: time.Duration(*commit) * time.Millisecond,
 		Memory:         4 * *cache,
 		Log:            logger,
+		Listener:       new(restores).listener(),
 	})
 	if err != nil {
 		return err
@@ -68,35 +77,4 @@ func run(args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	return application.Run(ctx)
-}
-
-func topology(workload string) (*streams.Builder, error) {
-	b := streams.NewBuilder()
-	switch workload {
-	case "map":
-		b.Stream("in", serde.String, serde.String).MapValues(upper).To("out")
-	case "count":
-		b.Stream("in", serde.String, serde.String).GroupByKey().Count("c").ToStream().To("out")
-	case "wordcount":
-		b.Stream("lines", serde.String, serde.String).
-			FlatMapValues(func(line string) []string { return strings.Split(line, " ") }).
-			GroupBy(func(_, word string) string { return word }).
-			Count("c").
-			ToStream().
-			To("out")
-	default:
-		return nil, fmt.Errorf("no workload %q; there are map, count and wordcount", workload)
-	}
-	return b, nil
-}
-
-// upper is one pass into one new string: strings.ToUpper would measure itself.
-func upper(s string) string {
-	b := []byte(s)
-	for i, c := range b {
-		if 'a' <= c && c <= 'z' {
-			b[i] = c - ('a' - 'A')
-		}
-	}
-	return string(b)
 }

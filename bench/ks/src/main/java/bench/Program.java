@@ -8,6 +8,7 @@ import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.CountDownLatch;
 import org.apache.kafka.common.serialization.Serdes;
+import org.apache.kafka.streams.CloseOptions;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.Topology;
@@ -21,23 +22,32 @@ import org.apache.kafka.streams.kstream.Produced;
 /** The benchmark's workloads on Kafka Streams, set up as somebody would who has read its tuning guide. The command line is in bench/README.md. */
 public final class Program {
   private static final Map<String, String> DEFAULTS = Map.of(
-      "--brokers", "127.0.0.1:9092", "--app", "bench-ks", "--state", "", "--guarantee", "alos",
+      "--brokers", "127.0.0.1:9092", "--in", "in", "--app", "bench-ks", "--state", "", "--guarantee", "alos",
       "--threads", "2", "--commit-ms", "1000", "--cache", "67108864");
 
   public static void main(String[] args) throws Exception {
     if (args.length == 0) {
-      throw new IllegalArgumentException("usage: Program map|count|wordcount --brokers B --app ID --state DIR ...");
+      throw new IllegalArgumentException("usage: Program map|count|wordcount|keep --brokers B --app ID --state DIR ...");
     }
     var options = options(args);
     var config = config(options);
-    var streams = new KafkaStreams(topology(args[0], config), config);
+    var streams = new KafkaStreams(topology(args[0], options.get("--in"), config), config);
     var failed = new CountDownLatch(1);
     streams.setUncaughtExceptionHandler(e -> {
       e.printStackTrace();
       failed.countDown();
       return StreamThreadExceptionResponse.SHUTDOWN_CLIENT;
     });
-    Runtime.getRuntime().addShutdownHook(new Thread(() -> streams.close(Duration.ofSeconds(30))));
+    var restores = new Restores();
+    streams.setGlobalStateRestoreListener(restores);
+    streams.setStateListener((now, was) -> {
+      if (now == KafkaStreams.State.RUNNING) {
+        restores.print();
+      }
+    });
+    var leave = CloseOptions.timeout(Duration.ofSeconds(30))
+        .withGroupMembershipOperation(CloseOptions.GroupMembershipOperation.LEAVE_GROUP); // or the next start waits for the session to end
+    Runtime.getRuntime().addShutdownHook(new Thread(() -> streams.close(leave)));
     streams.start();
     failed.await();
     System.exit(1);
@@ -73,13 +83,14 @@ public final class Program {
     p.put("consumer.max.poll.records", "5000");
     p.put("consumer.max.partition.fetch.bytes", "4194304");
     p.put("consumer.receive.buffer.bytes", "1048576");
+    p.put("restore.consumer.max.poll.records", "10000");
     return p;
   }
 
-  private static Topology topology(String workload, Properties config) {
+  private static Topology topology(String workload, String in, Properties config) {
     var b = new StreamsBuilder();
     var string = Serdes.String();
-    KStream<String, String> source = b.stream(workload.equals("wordcount") ? "lines" : "in", Consumed.with(string, string));
+    KStream<String, String> source = b.stream(in, Consumed.with(string, string));
     switch (workload) {
       case "map" -> source.mapValues(v -> v.toUpperCase(Locale.ROOT)).to("out", Produced.with(string, string));
       case "count" -> source.groupByKey(Grouped.with(string, string))
@@ -87,7 +98,9 @@ public final class Program {
       case "wordcount" -> source.flatMapValues(line -> Arrays.asList(line.split(" ")))
           .groupBy((key, word) -> word, Grouped.with(string, string))
           .count(Materialized.as("c")).toStream().to("out", Produced.with(string, Serdes.Long()));
-      default -> throw new IllegalArgumentException("no workload " + workload + "; there are map, count and wordcount");
+      case "keep" -> source.groupByKey(Grouped.with(string, string))
+          .reduce((first, next) -> first, Materialized.as("r")).toStream().to("out", Produced.with(string, string));
+      default -> throw new IllegalArgumentException("no workload " + workload + "; there are map, count, wordcount and keep");
     }
     return b.build(config);
   }

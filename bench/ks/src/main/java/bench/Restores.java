@@ -1,0 +1,32 @@
+package bench;
+
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.streams.processor.StateRestoreListener;
+
+/** Adds up what has been restored, and says so in the form that the harness reads. Stores are restored by more than one thread. */
+final class Restores implements StateRestoreListener {
+  private long records;
+  private long begin;
+  private long end;
+
+  @Override
+  public synchronized void onRestoreStart(TopicPartition partition, String store, long from, long to) {
+    if (begin == 0) {
+      begin = System.currentTimeMillis();
+    }
+  }
+
+  @Override
+  public synchronized void onBatchRestored(TopicPartition partition, String store, long offset, long number) {
+    records += number;
+  }
+
+  @Override
+  public synchronized void onRestoreEnd(TopicPartition partition, String store, long number) {
+    end = System.currentTimeMillis();
+  }
+
+  synchronized void print() {
+    System.out.printf("RUNNING at=%d restored=%d restore_ms=%d%n", System.currentTimeMillis(), records, end - begin);
+  }
+}
