@@ -65,7 +65,9 @@ func TestOrderOfManyKeys(t *testing.T) {
 		{"numbers", func(int) string { return fmt.Sprintf("k%07d", rnd.IntN(5000)) }},
 		{"numbers of different lengths", func(int) string { return fmt.Sprint(rnd.IntN(5000)) }},
 		{"long after a long beginning", func(int) string { return fmt.Sprintf("tenant-0001/user-%020d/x", rnd.IntN(5000)) }},
-		{"two beginnings", func(i int) string { return fmt.Sprintf("%s%020d", []string{"aaaaaaaaaaaa", "aaaaaaaabbbb"}[i%2], rnd.IntN(5000)) }},
+		{"two beginnings", func(i int) string {
+			return fmt.Sprintf("%s%020d", []string{"aaaaaaaaaaaa", "aaaaaaaabbbb"}[i%2], rnd.IntN(5000))
+		}},
 		{"few keys", func(i int) string { return fmt.Sprintf("key %d", i%3) }},
 		{"one key", func(int) string { return "k" }},
 		{"the empty key and zeros", func(i int) string { return string(make([]byte, i%20)) }},

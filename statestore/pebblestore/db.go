@@ -27,6 +27,7 @@ type DB struct {
 	unref  func() // caches
 
 	writerOpts sstable.WriterOptions // of tables to ingest
+	tables     sync.Pool             // of *tableWriter
 
 	idle    chan struct{} // signals the janitor that a flush has ended; never closed, as a broken database may still tell of one
 	quit    chan struct{} // closed to end the janitor
@@ -41,6 +42,7 @@ type DB struct {
 	oldest    time.Time // of what is unflushed
 	ingests   int       // numbers the table files
 	ingestMin int       // bytes below which a batch is applied, not ingested
+	tableMax  int       // bytes of rows after which a table to ingest ends
 }
 
 var _ statestore.Backend = (*DB)(nil)
@@ -62,7 +64,7 @@ func Open(opts Options) (*DB, error) {
 		byID:    map[uint32]string{},
 		tasks:   map[statestore.TaskID]*taskStores{},
 
-		ingestMin: smallIngestBytes,
+		ingestMin: smallIngestBytes, tableMax: maxTableBytes,
 	}
 	d.health.flushed = func() {
 		select {

@@ -1,0 +1,144 @@
+package pebblestore
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2/objstorage/objstorageprovider"
+	"github.com/cockroachdb/pebble/v2/sstable"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/understudy-streams/understudy/statestore"
+)
+
+// tableWriter writes a batch in key order into table files. It is kept for the next batch with its memory.
+type tableWriter struct {
+	d       *DB
+	table   *sstable.Writer // nil: the next row begins one
+	size    int             // of its rows
+	paths   []string
+	order   statestore.Order
+	batches []statestore.StoreBatch
+	key     []byte
+	value   []byte
+}
+
+// write writes positions, which come first, and rows, of each key the last one.
+func (w *tableWriter) write(t *taskStores, b *statestore.Batch) error {
+	w.collect(t, b)
+	for i := range w.batches {
+		if err := w.position(t, &w.batches[i]); err != nil {
+			return err
+		}
+	}
+	for i := range w.batches {
+		if err := w.rows(t.prefixes[w.batches[i].Store], w.batches[i].Changes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// collect takes the batches of the stores in the order of their ids, all of one store as one.
+func (w *tableWriter) collect(t *taskStores, b *statestore.Batch) {
+	w.batches = append(w.batches[:0], b.Stores...)
+	slices.SortStableFunc(w.batches, func(x, y statestore.StoreBatch) int { return cmp.Compare(t.ids[x.Store], t.ids[y.Store]) })
+	joined := w.batches[:0]
+	for _, sb := range w.batches {
+		n := len(joined)
+		if n == 0 || joined[n-1].Store != sb.Store {
+			joined = append(joined, sb)
+			continue
+		}
+		last := &joined[n-1]
+		last.Changes = append(slices.Clip(last.Changes), sb.Changes...)
+		if sb.Position >= 0 {
+			last.Position = sb.Position
+		}
+	}
+	w.batches = joined
+}
+
+func (w *tableWriter) position(t *taskStores, sb *statestore.StoreBatch) error {
+	if sb.Position < 0 {
+		return nil
+	}
+	w.key = appendPositionKey(w.key[:0], t.id, t.ids[sb.Store])
+	w.value = appendPosition(w.value[:0], t.position(sb))
+	return w.set()
+}
+
+func (w *tableWriter) rows(prefix []byte, changes []statestore.Change) error {
+	for _, n := range w.order.Sort(changes) {
+		c := &changes[n]
+		w.key = statestore.AppendKey(append(w.key[:0], prefix...), c.Key)
+		if c.Value == nil {
+			if err := w.delete(); err != nil {
+				return err
+			}
+			continue
+		}
+		size := rowHeaderBytes + len(c.Value)
+		w.value = slices.Grow(w.value[:0], size)[:size]
+		putRow(w.value, c.Value, c.Timestamp)
+		if err := w.set(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// set writes key and value.
+func (w *tableWriter) set() error {
+	if err := w.begin(len(w.key) + len(w.value)); err != nil {
+		return err
+	}
+	return w.table.Set(w.key, w.value)
+}
+
+// delete writes the deletion of key.
+func (w *tableWriter) delete() error {
+	if err := w.begin(len(w.key)); err != nil {
+		return err
+	}
+	return w.table.Delete(w.key)
+}
+
+// begin sees to it that there is a table for a row of this size.
+func (w *tableWriter) begin(size int) error {
+	if w.table != nil && w.size < w.d.tableMax {
+		w.size += size
+		return nil
+	}
+	if err := w.finish(); err != nil {
+		return err
+	}
+	path := w.d.nextIngestPath()
+	w.paths = append(w.paths, path)
+	f, err := w.d.fs.Create(path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	w.table, w.size = sstable.NewWriter(objstorageprovider.NewFileWritable(f), w.d.writerOpts), size
+	return nil
+}
+
+// finish ends the table, if there is one.
+func (w *tableWriter) finish() error {
+	if w.table == nil {
+		return nil
+	}
+	table := w.table
+	w.table = nil
+	return table.Close()
+}
+
+// end ends the last table and returns the paths of all, also in case of an error. It lets go of the batch.
+func (w *tableWriter) end(err error) ([]string, error) {
+	err = errors.Join(err, w.finish())
+	paths := w.paths
+	clear(w.batches[:cap(w.batches)])
+	w.paths = nil
+	return paths, err
+}
