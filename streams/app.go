@@ -9,12 +9,15 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"github.com/understudy-streams/understudy/internal/engine"
 	"github.com/understudy-streams/understudy/internal/kafka"
 	"github.com/understudy-streams/understudy/internal/shell"
 )
 
-// State is the life of an application: StateCreated, StateStarting, StateRebalancing and StateRunning in turns, StateClosing, StateClosed.
+// State is the life of an application: StateCreated, StateStarting, StateRebalancing and StateRunning in turns, StateSuspended while the
+// disk is full, StateClosing, StateClosed.
 type State uint8
 
 // The states of an application.
@@ -23,6 +26,7 @@ const (
 	StateStarting    = State(engine.Starting)    // the topics are being checked and made
 	StateRebalancing = State(engine.Rebalancing) // joining, or opening and restoring tasks
 	StateRunning     = State(engine.Running)     // every task assigned here runs
+	StateSuspended   = State(engine.Suspended)   // the disk is full: outside of the group, until there is room
 	StateClosing     = State(engine.Closing)     // draining, committing, leaving the group
 	StateClosed      = State(engine.Closed)      // Run has returned, or is about to
 )
@@ -38,10 +42,12 @@ type App struct {
 	said     map[string]time.Time // repeated failures, when they were logged last
 	called   atomic.Bool
 	tune     func(*shell.Config) // tests shorten times with it
+	stateFS  vfs.FS              // tests let it fail; nil: the operating system's
 
 	mu      sync.Mutex
 	runtime *shell.Runtime
-	closed  bool          // Close came before Run
+	closed  bool          // Close came before there was a runtime
+	closing chan struct{} // closed with it
 	ended   chan struct{} // closed when Run has returned
 	err     error         // what Run returned, once ended is closed
 }
@@ -61,7 +67,7 @@ func New(b *Builder, c Config) (*App, error) {
 	if err := errors.Join(err, c.validate(topology != nil && topology.stateful())); err != nil {
 		return nil, err
 	}
-	return &App{cfg: c, topology: topology, ended: make(chan struct{})}, nil
+	return &App{cfg: c, topology: topology, ended: make(chan struct{}), closing: make(chan struct{})}, nil
 }
 
 // ErrAlreadyRun is returned by Run when it is called again.
@@ -89,6 +95,7 @@ func (a *App) setState(s State) { a.state.Store(uint32(s)) }
 // Run runs the application until ctx ends or it fails. When ctx ends it takes no more records, commits what is done and leaves the group,
 // within Config.CloseTimeout, and returns nil. The error is typed: a [*RecordError] for a record, *[MissingTopicError], *[OffsetOutOfRangeError],
 // *[StuckError] and others; nothing past a failed record has been committed. While no broker answers it goes on trying, and Ready is false.
+// While the disk of Config.StateDir is full it waits in StateSuspended: see [Listener].
 func (a *App) Run(ctx context.Context) error {
 	if a.called.Swap(true) {
 		return ErrAlreadyRun
@@ -105,16 +112,16 @@ func (a *App) run(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = client.Close() }() // only sockets are left
-	state, err := a.openState()
-	if err != nil {
+	state, err := a.awaitState(ctx)
+	if err != nil || state == nil {
 		return err
 	}
 	r := shell.New(a.shell(client, state))
 	if !a.begin(r) {
-		return state.close(nil)
+		return state.close(nil, a.cfg.Log)
 	}
 	err = r.Run(ctx)
-	return state.close(publicError(err))
+	return state.close(publicError(err), a.cfg.Log)
 }
 
 // begin makes the runtime known to Close. It reports false if Close was called already.
@@ -131,7 +138,10 @@ func (a *App) begin(r *shell.Runtime) bool {
 // Run waits for them: let it end Run's context.
 func (a *App) Close(ctx context.Context) error {
 	a.mu.Lock()
-	a.closed = true
+	if !a.closed {
+		a.closed = true
+		close(a.closing)
+	}
 	r := a.runtime
 	a.mu.Unlock()
 	if !a.called.Load() {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -32,6 +33,7 @@ type bed struct {
 	client   *broker.Client
 	embedded *broker.Broker // nil on a real broker
 	prefix   string
+	stateFS  vfs.FS // of the next application; nil is the operating system's
 }
 
 var bedNumber atomic.Int64
@@ -177,6 +179,7 @@ func (b *bed) run(builder *streams.Builder, c streams.Config, tune ...func(*shel
 	b.t.Helper()
 	app, err := streams.New(builder, c)
 	require.NoError(b.t, err)
+	app.StateOn(b.stateFS)
 	for _, f := range tune {
 		app.Tune(f)
 	}

@@ -20,8 +20,12 @@ type (
 	ProduceError = engine.ProduceError
 	// CommitError says that the group refuses an offset for good.
 	CommitError = engine.CommitError
-	// StoreError says that the stores of a task could not be opened or written.
+	// StoreError says that the stores of a task, or their database, could not be opened, read or written for another reason than a full disk,
+	// such as one that fails. It names the directory.
 	StoreError = engine.StoreError
+	// NoRoomError says that the disk of the state directory is full. It ends no application: [Listener].Suspended is told, and all goes on by
+	// itself when there is room.
+	NoRoomError = engine.NoRoomError
 	// CloseError says that a clean end did not come about in time.
 	CloseError = engine.CloseError
 	// Call is a call of user code that has not returned, in a CloseError and a CallTimeoutError.

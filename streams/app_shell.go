@@ -2,7 +2,6 @@ package streams
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
@@ -38,7 +37,7 @@ func (a *App) openState() (*stateDir, error) {
 		return &stateDir{processID: randomID()}, nil
 	}
 	dir, err := pebblestore.OpenDir(a.cfg.StateDir, a.cfg.ApplicationID, pebblestore.Options{
-		Memory: a.cfg.Memory / 2, CloseTimeout: a.cfg.CloseTimeout, Log: a.cfg.Log.Named("store"),
+		Memory: a.cfg.Memory / 2, CloseTimeout: a.cfg.CloseTimeout, Log: a.cfg.Log.Named("store"), FS: a.stateFS,
 	})
 	if err != nil {
 		return nil, err
@@ -46,28 +45,7 @@ func (a *App) openState() (*stateDir, error) {
 	if dir.PutAside != "" {
 		a.cfg.Log.Warn("the state could not be opened and was put aside, it is restored from the changelogs", zap.String("path", dir.PutAside))
 	}
-	return &stateDir{processID: dir.ProcessID, backend: dir.DB, writers: pebblestore.NewWriters(storeWriters), dir: dir}, nil
-}
-
-// close closes what openState opened and joins its errors to err. A disk that does not answer cannot be waited for: the database stays open
-// then, and the directory locked, until the program ends.
-func (s *stateDir) close(err error) error {
-	if s.dir == nil {
-		return err
-	}
-	done := make(chan error, 1)
-	go func() {
-		s.writers.Close()
-		done <- s.dir.Close()
-	}()
-	limit := time.NewTimer(writeDeadline)
-	defer limit.Stop()
-	select {
-	case closed := <-done:
-		return errors.Join(err, closed)
-	case <-limit.C:
-		return errors.Join(err, fmt.Errorf("streams: the state directory was not closed within %v: look for a full or slow disk", writeDeadline))
-	}
+	return &stateDir{processID: dir.ProcessID, backend: dir, writers: pebblestore.NewWriters(storeWriters), dir: dir}, nil
 }
 
 // shell describes the application to the runtime that carries it out.
@@ -89,8 +67,8 @@ func (a *App) shell(client *kafka.Client, state *stateDir) shell.Config {
 		Ensure: t.ensure, Notice: a.notice, CallTimeout: c.CallTimeout, WriteDeadline: writeDeadline,
 		NewTask: func(ctx context.Context, tc task.Config) task.Config { return a.newTask(ctx, t, tc) },
 	}
-	if state.writers != nil {
-		cfg.Writers = state.writers
+	if state.dir != nil {
+		cfg.Writers, cfg.Disk, cfg.Engine.StateDir = state.writers, state.dir, state.dir.Path
 	}
 	if a.tune != nil {
 		a.tune(&cfg)

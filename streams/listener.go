@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"errors"
 	"time"
 
 	"go.uber.org/zap"
@@ -27,6 +28,11 @@ type Listener struct {
 	// Retry is called each time something failed that is tried again without an end: no broker answers, a commit was refused. What names
 	// the thing. An application that waits for its brokers says so here, and in Log.
 	Retry func(what string, err error)
+	// Suspended is called when the disk of Config.StateDir is full, or its quota used up: all tasks end, and the process leaves the group, so
+	// that others take its tasks over. The error names the directory and says how much is free.
+	Suspended func(why *NoRoomError)
+	// Resumed is called when there is room again, and the process joins the group as if it had been started anew.
+	Resumed func(after time.Duration)
 	// Reset is called when an input offset was out of range and Config.OutOfRange moved it.
 	Reset func(topic string, partition int32, from, to int64)
 }
@@ -95,6 +101,15 @@ func (a *App) tell(n engine.Notice) {
 		if l.Retry != nil {
 			l.Retry("commit of "+n.Part.String(), n.Err)
 		}
+	case engine.NoticeSuspended:
+		var why *NoRoomError
+		if l.Suspended != nil && errors.As(n.Err, &why) {
+			l.Suspended(why)
+		}
+	case engine.NoticeResumed:
+		if l.Resumed != nil {
+			l.Resumed(n.Took)
+		}
 	case engine.NoticeReset:
 		if l.Reset != nil {
 			l.Reset(n.Part.Topic, n.Part.Partition, n.Position, n.End)
@@ -142,6 +157,11 @@ func (a *App) log(n engine.Notice) {
 		log.Info("restored", append(part, zap.Int64("offset", n.Position), zap.Int64("records", n.Records), zap.Duration("took", n.Took))...)
 	case engine.NoticeWiped:
 		log.Warn("store does not fit its changelog, it is rebuilt", append(part, zap.String("reason", n.Text))...)
+	case engine.NoticeSuspended:
+		log.Error("the disk is full: all tasks are suspended here, and others may take them over; all goes on by itself when there is room",
+			append(roomFields(n.Err), zap.Error(n.Err))...)
+	case engine.NoticeResumed:
+		log.Info("there is room on the disk again: joining the group", zap.Duration("after", n.Took))
 	case engine.NoticeReset:
 		log.Warn("offset out of range, moved by policy", append(part, zap.Int64("offset", n.Position), zap.Int64("to", n.End))...)
 	case engine.NoticeForeignWriter:
@@ -156,6 +176,15 @@ func (a *App) log(n engine.Notice) {
 	case engine.NoticeStuck:
 		log.Error("user call does not return, the task is given up here", zap.Stringer("task", n.Task), zap.Error(n.Err))
 	}
+}
+
+// roomFields say which disk is full.
+func roomFields(err error) []zap.Field {
+	var why *NoRoomError
+	if !errors.As(err, &why) {
+		return nil
+	}
+	return []zap.Field{zap.String("dir", why.Dir), zap.Int64("free", why.Free)}
 }
 
 // quiet is how long a failure that is tried again is not said again: an outage is one thing, not a line per attempt.

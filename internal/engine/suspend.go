@@ -130,9 +130,10 @@ func (e *Engine) leftGroup() {
 	e.disk.probeAt = e.now.Add(e.disk.wait())
 }
 
-func (d *suspension) wait() time.Duration {
-	return min(firstProbe<<min(d.tries, 10), slowestWait)
-}
+func (d *suspension) wait() time.Duration { return ProbeAfter(d.tries) }
+
+// ProbeAfter is how long to wait for room on a disk that has been looked at so many times in vain.
+func ProbeAfter(tries int) time.Duration { return min(firstProbe<<min(tries, 10), slowestWait) }
 
 // awaitRoom probes until there is room. Then the writes that were held up end by themselves, and when they have, the stores are made ready.
 func (e *Engine) awaitRoom() {

@@ -40,6 +40,10 @@ func (r *Runtime) carry(a engine.Action) {
 		r.stores.apply(a)
 	case engine.Wipe:
 		r.stores.wipe(a)
+	case engine.ProbeDisk:
+		r.request(r.disk.probe)
+	case engine.ReadyStores:
+		r.request(r.disk.ready)
 	case engine.Fetch:
 		r.fetch.event(a.Purpose, a.Broker, a.Event)
 	case engine.StartTask:

@@ -41,6 +41,11 @@ type Config struct {
 	Slept func() time.Duration
 	// WriteDeadline bounds one write to the stores.
 	WriteDeadline time.Duration
+	// Disk is where the stores are. Nil where there are none: a full disk is an error like others then.
+	Disk Disk
+	// DiskPatience is how long the database may fail to write, for another reason than a full disk, before that ends the application. Zero
+	// means 10 seconds.
+	DiskPatience time.Duration
 	// IdleFor is how long a data connection is kept that nothing goes over. Zero means 2 minutes.
 	IdleFor time.Duration
 }
@@ -68,6 +73,7 @@ type Runtime struct {
 	fetch   *fetchers
 	tasks   *tasks
 	stores  *stores
+	disk    *disk
 }
 
 // New returns a Runtime that waits for Run.
@@ -81,6 +87,7 @@ func New(cfg Config) *Runtime {
 	r.fetch = newFetchers(r)
 	r.tasks = newTasks(r)
 	r.stores = newStores(r)
+	r.disk = newDisk(r)
 	return r
 }
 
@@ -106,6 +113,7 @@ func (r *Runtime) loop(ctx context.Context) {
 	}()
 	r.sender.start()
 	r.stores.keepFlushed()
+	r.disk.start()
 	if r.cfg.CallTimeout > 0 {
 		r.tasks.watch(r.cfg.CallTimeout)
 	}
@@ -164,6 +172,7 @@ func (r *Runtime) shutdown() {
 	if errors.As(r.err, &overdue) {
 		overdue.Calls = r.tasks.calls()
 	}
+	r.disk.stop()
 	r.stop()
 	r.core.close()
 	r.member.Close()

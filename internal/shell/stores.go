@@ -83,6 +83,17 @@ func (ts *taskStores) close() error {
 	return ts.open.Close()
 }
 
+// bytesOf is how much the rows of a batch take, about.
+func bytesOf(b *statestore.Batch) (n int) {
+	for i := range b.Stores {
+		for j := range b.Stores[i].Changes {
+			c := &b.Stores[i].Changes[j]
+			n += len(c.Key) + len(c.Value)
+		}
+	}
+	return n
+}
+
 // closeWait bounds how long the end of the process waits for a disk that does not answer.
 const closeWait = 10 * time.Second
 
@@ -93,7 +104,7 @@ func (s *stores) closeAll() error {
 	for key, ts := range s.opened {
 		s.write(key.task, ts.close, func(err error) { done <- err })
 	}
-	limit := time.NewTimer(min(closeWait, s.deadline()))
+	limit := time.NewTimer(min(s.r.disk.patience(), s.deadline()))
 	defer limit.Stop()
 	var errs []error
 	for range s.opened {
@@ -101,7 +112,10 @@ func (s *stores) closeAll() error {
 		case err := <-done:
 			errs = append(errs, err)
 		case <-limit.C:
-			return errors.Join(append(errs, errors.New("close stores: the disk does not answer"))...)
+			if !s.r.disk.full() { // what a full disk has not taken is restored
+				errs = append(errs, errors.New("close stores: the disk does not answer"))
+			}
+			return errors.Join(errs...)
 		}
 	}
 	clear(s.opened)
@@ -147,7 +161,12 @@ func (s *stores) apply(a engine.Apply) {
 	ts := s.of(a.Task, a.Epoch)
 	write := func() error { return ts.Apply(a.Batch) }
 	if a.Bulk {
-		write = func() error { return ts.Ingest(a.Batch) }
+		write = func() error {
+			if err := s.r.disk.gate(bytesOf(a.Batch)); err != nil {
+				return err
+			}
+			return ts.Ingest(a.Batch)
+		}
 	}
 	s.write(a.Task, write, func(err error) {
 		s.r.post(engine.Applied{Task: a.Task, Epoch: a.Epoch, Err: err})
@@ -174,9 +193,9 @@ func (s *stores) write(id task.ID, f func() error, done func(error)) {
 	s.r.cfg.Writers.Do(id, s.deadline(), func() error { return guarded("a write of the stores of task "+id.String(), f) }, func(err error) {
 		var late *pebblestore.OverrunError
 		if errors.As(err, &late) {
-			s.r.noticeLater(engine.Notice{Kind: engine.NoticeRetry, What: "write of the stores", Err: err})
+			s.r.disk.overrun(err)
 			return
 		}
-		done(err)
+		done(s.r.disk.explain(err))
 	})
 }

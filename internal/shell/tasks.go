@@ -298,7 +298,7 @@ func (l *taskLoop) carry(actions []task.Action) {
 			fail.Point("task.closed")
 			r.post(engine.TaskClosed{Task: id, Epoch: epoch})
 		case task.Failed:
-			r.post(engine.TaskFailed{Task: id, Epoch: epoch, Err: a.Err})
+			r.post(engine.TaskFailed{Task: id, Epoch: epoch, Err: r.disk.ofTask(a.Err)})
 		}
 	}
 }

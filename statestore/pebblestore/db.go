@@ -392,6 +392,3 @@ func (d *DB) lastFlush() error {
 		return overdue()
 	}
 }
-
-// GiveUp ends all calls that wait for the disk with a *BrokenError, and every later one.
-func (d *DB) GiveUp(cause error) { d.health.breakDown(cause) }

@@ -135,6 +135,14 @@ func (d *Dir) db() *DB {
 	return d.DB
 }
 
+// GiveUp ends all calls that wait for the disk with a *BrokenError, and every later one. The directory stays locked until the process ends.
+func (d *Dir) GiveUp() {
+	db := d.db()
+	db.health.breakDown(errors.Join(errGivenUp, db.Health()))
+}
+
+var errGivenUp = errors.New("given up, as the application has ended")
+
 // Open, Tasks, Flush and FlushIfDue are those of the database that is open now.
 
 // Open opens the stores of a task.
