@@ -18,8 +18,9 @@ const (
 	lookEvery = 100 * time.Millisecond
 	// startEvery is how often the output is looked at where its first record is what counts.
 	startEvery = 5 * time.Millisecond
-	// quiet is how long the output has to stand still, once all is committed, before the work counts as done.
-	quiet = 2 * time.Second
+	// quiet is how long the output has to stand still, once all is committed, before the work counts as done. Nobody commits before its output
+	// is acknowledged.
+	quiet = time.Second
 	// quietAlone is the same for a program that commits no offsets.
 	quietAlone = 5 * time.Second
 	// patience is how long the broker may answer with errors that pass, as it does while topics come and go.
@@ -62,7 +63,7 @@ func (r *run) launch(ctx context.Context) error {
 	if err := os.MkdirAll(r.state, 0o755); err != nil {
 		return err
 	}
-	if err := pause(ctx, 2*time.Second); err != nil { // the broker is still busy with deletions
+	if err := pause(ctx, 1500*time.Millisecond); err != nil { // the broker is still busy with deletions: their files go a second later
 		return err
 	}
 	command := append(append([]string{}, r.program.command...), b.settings.arguments(r.w, r.in, b.cluster.brokers, r.app, r.state)...)
@@ -188,57 +189,69 @@ type course struct {
 }
 
 // watch looks at the program until it has done its work, ended, or used up its time.
-func (r *run) watch(ctx context.Context, began time.Time) (course, error) {
-	var c course
-	p, b := r.process, r.bench
-	seen := time.Now()
-	for every := lookEvery; ; {
-		if r.w.start && c.first.IsZero() {
-			every = startEvery
+func (r *run) watch(ctx context.Context, began time.Time) (c course, err error) {
+	if r.w.start {
+		if c.first, err = r.awaitOutput(ctx, began); err != nil {
+			return c, err
 		}
-		select {
-		case <-ctx.Done():
-			return c, context.Cause(ctx)
-		case <-p.exited:
-			c.trouble = fmt.Sprintf("ended before its work was done (%s): %s", p.cmd.ProcessState, p.lastWords())
+	}
+	for answered := time.Now(); ; {
+		if err := pause(ctx, lookEvery); err != nil {
+			return c, err
+		}
+		if r.process.ended() {
+			c.trouble = fmt.Sprintf("ended before its work was done (%s): %s", r.process.cmd.ProcessState, r.process.lastWords())
 			return c, nil
-		case <-time.After(every):
-		}
-		if every == startEvery {
-			if _, out, err := b.cluster.ends(ctx, "out"); err != nil || out == 0 {
-				if time.Since(began) > b.settings.timeout {
-					c.trouble = fmt.Sprintf("no output after %s", b.settings.timeout)
-					return c, nil
-				}
-				continue
-			}
-			c.first, every = time.Now(), lookEvery
 		}
 		s, err := r.look(ctx)
-		if err != nil && time.Since(seen) < patience && (kerr.IsRetriable(err) || errors.Is(err, os.ErrNotExist)) { // a process that is just ending has no files
+		if passes(err) && time.Since(answered) < patience {
 			log.Printf("looking again: %v", err)
 			continue
 		}
 		if err != nil {
 			return c, err
 		}
-		seen = time.Now()
-		if c.add(s) && b.settings.profile != "" && r.program.name == ours {
-			p.signal(syscall.SIGUSR1)
-		}
-		if rss, err := p.peakRSS(); err == nil { // an error means that it has just ended
+		answered = time.Now()
+		r.profile(c.add(s), s.done.all)
+		if rss, err := r.process.peakRSS(); err == nil { // an error means that it has just ended
 			c.rss = rss
 		}
 		if c.finished(s) {
-			if b.settings.profile != "" && r.program.name == ours {
-				p.signal(syscall.SIGUSR2)
-			}
 			return c, nil
 		}
-		if time.Since(began) > b.settings.timeout {
-			c.trouble = fmt.Sprintf("not done after %s: %.1f %% of the input committed, %d records in the output", b.settings.timeout, 100*s.done.share, s.out)
+		if time.Since(began) > r.bench.settings.timeout {
+			c.trouble = fmt.Sprintf("not done after %s: %.1f %% of the input committed, %d records in the output", r.bench.settings.timeout, 100*s.done.share, s.out)
 			return c, nil
 		}
+	}
+}
+
+// passes says whether a look may go better next time: the broker is busy with its topics, or the process has just ended and has no files.
+func passes(err error) bool { return kerr.IsRetriable(err) || errors.Is(err, os.ErrNotExist) }
+
+// awaitOutput waits for the first record in the output, or for what watch will see.
+func (r *run) awaitOutput(ctx context.Context, began time.Time) (time.Time, error) {
+	for !r.process.ended() && time.Since(began) < r.bench.settings.timeout {
+		if err := pause(ctx, startEvery); err != nil {
+			return time.Time{}, err
+		}
+		if _, out, err := r.bench.cluster.ends(ctx, "out"); err == nil && out > 0 {
+			return time.Now(), nil
+		}
+	}
+	return time.Time{}, nil
+}
+
+// profile tells our program when its steady part begins, and when all is done.
+func (r *run) profile(begin, end bool) {
+	if r.bench.settings.profile == "" || r.program.name != ours {
+		return
+	}
+	if begin {
+		r.process.signal(syscall.SIGUSR1)
+	}
+	if end {
+		r.process.signal(syscall.SIGUSR2)
 	}
 }
 

@@ -35,7 +35,7 @@ func TestFigures(t *testing.T) {
 		},
 		{
 			name:    "too fast to tell",
-			samples: []sample{at(1, 2, .9, 1_000_000), at(2, 3, 1, 1_000_000)},
+			samples: []sample{at(1, 2, .9, 1_000_000), at(1.5, 3, 1, 1_000_000)},
 			whole:   3, steady: 3, rateSteady: 1_000_000, finished: false,
 		},
 		{

@@ -22,8 +22,8 @@ type workload struct {
 	does     string // what a program is told: map, count, wordcount or keep
 	programs []string
 	input    input
-	// fewer is the input's size for programs for which the whole would take minutes; more for those that would be through before they are
-	// steady. Figures are per record.
+	// sizes are the records of programs for which the whole would take minutes, or that would be through before they are steady. Figures are
+	// per record.
 	sizes  map[string]int
 	paced  int           // records a second, produced while the program runs; 0: all is there before
 	commit time.Duration // 0: as the settings say
@@ -84,20 +84,20 @@ func comparison() []workload {
 	return []workload{
 		{
 			name: "map", does: "map", input: in, programs: []string{ours, floor, franz, sarama, ks, goka},
-			sizes: map[string]int{floor: 20_000_000, sarama: 2_000_000, goka: 2_000_000},
+			sizes: map[string]int{sarama: 1_000_000, goka: 1_000_000},
 		},
 		{
 			name: "count", does: "count", input: in, programs: []string{ours, floor, ks, goka},
-			sizes: map[string]int{ours: 20_000_000, floor: 20_000_000, goka: 1_500_000},
+			sizes: map[string]int{ours: 20_000_000, floor: 20_000_000, goka: 1_000_000},
 		},
 		{name: "count, paced", does: "count", input: pairsOf(6_000_000, 100_000, partitions), paced: 100_000, programs: []string{ours, ks}},
 		{
 			name: "count, each update", does: "count", each: true, input: in, programs: []string{ours, goka},
-			sizes: map[string]int{goka: 1_500_000},
+			sizes: map[string]int{goka: 1_000_000},
 		},
 		{
 			name: "wordcount", does: "wordcount", input: input{kind: "lines", records: 2_000_000, partitions: partitions}, programs: []string{ours, ks, goka},
-			sizes: map[string]int{goka: 150_000},
+			sizes: map[string]int{goka: 100_000},
 		},
 	}
 }
@@ -109,7 +109,7 @@ func restoring() []workload {
 
 // latencies are paced at what any program can do, so that only its ways are measured.
 func latencies() []workload {
-	in := pairsOf(200_000, 100_000, partitions)
+	in := pairsOf(120_000, 100_000, partitions)
 	var all []workload
 	for _, does := range []string{"map", "count"} {
 		all = append(all, workload{name: "latency of " + does, does: does, input: in, paced: 10_000, commit: 100 * time.Millisecond, stamps: true, programs: []string{ours, ks}})

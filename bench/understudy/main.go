@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"log"
@@ -59,8 +60,9 @@ func run(args []string) error {
 		return err
 	}
 	runtime.GOMAXPROCS(*threads)
+	closeProfile := func() error { return nil }
 	if *profile != "" {
-		profileOnSignal(*profile)
+		closeProfile = newProfiler(*profile).close
 	}
 	application, err := streams.New(builder, streams.Config{
 		ApplicationID:  *app,
@@ -76,5 +78,5 @@ func run(args []string) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
-	return application.Run(ctx)
+	return errors.Join(application.Run(ctx), closeProfile())
 }

@@ -2,12 +2,6 @@ package main
 
 import (
 	"fmt"
-	"log"
-	"os"
-	"os/signal"
-	"runtime"
-	"runtime/pprof"
-	"syscall"
 	"time"
 
 	"github.com/understudy-streams/understudy/streams"
@@ -37,37 +31,4 @@ func (r *restores) listener() streams.Listener {
 			}
 		},
 	}
-}
-
-// profileOnSignal writes a CPU profile of the time between SIGUSR1 and SIGUSR2, and a heap profile at its end.
-func profileOnSignal(prefix string) {
-	begin, end := make(chan os.Signal, 1), make(chan os.Signal, 1)
-	signal.Notify(begin, syscall.SIGUSR1)
-	signal.Notify(end, syscall.SIGUSR2)
-	go func() {
-		<-begin
-		if err := profile(prefix, end); err != nil {
-			log.Print("profile: ", err)
-		}
-	}()
-}
-
-func profile(prefix string, end <-chan os.Signal) error {
-	cpu, err := os.Create(prefix + ".cpu")
-	if err != nil {
-		return err
-	}
-	defer cpu.Close()
-	if err := pprof.StartCPUProfile(cpu); err != nil {
-		return err
-	}
-	<-end
-	pprof.StopCPUProfile()
-	heap, err := os.Create(prefix + ".heap")
-	if err != nil {
-		return err
-	}
-	defer heap.Close()
-	runtime.GC() // what lives, rather than what lay about
-	return pprof.WriteHeapProfile(heap)
 }
