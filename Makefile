@@ -56,7 +56,7 @@ kafka: ## start NODES (default 1) real brokers from PORT (default 29092) on; pri
 kafka-stop: ## stop them
 	internal/realkafka/kafka.sh stop .cache/kafka
 
-bench: ## us beside Kafka Streams, goka and a hand-written loop, about 10 minutes (QUICK=1: a look, 3 minutes)
+bench: ## us beside Kafka Streams, goka and hand-written loops, about 35 minutes (QUICK=1: a look, 5 minutes)
 	bench/run
 
 bench-test: ## vet and test the benchmark's harness and programs (modules of their own)

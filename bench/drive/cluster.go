@@ -37,7 +37,7 @@ func connect(brokers string) (*cluster, error) {
 
 func (c *cluster) open(opts ...kgo.Opt) (*kgo.Client, error) {
 	return kgo.NewClient(append(opts, kgo.SeedBrokers(strings.Split(c.brokers, ",")...), kgo.ProducerBatchCompression(kgo.NoCompression()),
-		kgo.ProducerBatchMaxBytes(256<<10), kgo.ProducerLinger(20*time.Millisecond), kgo.MaxBufferedRecords(200_000), kgo.MetadataMinAge(100*time.Millisecond), kgo.RetryTimeout(patience))...)
+		kgo.ProducerBatchMaxBytes(256<<10), kgo.ProducerLinger(20*time.Millisecond), kgo.MaxBufferedRecords(200_000), kgo.MetadataMinAge(100*time.Millisecond), kgo.RetryTimeout(patience), kgo.RecordDeliveryTimeout(time.Minute))...)
 }
 
 func (c *cluster) close() { c.client.Close() }

@@ -26,6 +26,7 @@ var goals = []goal{
 	{workload: "restore", figure: rate, peer: ks, bound: 1.5, atLeast: true},
 	{workload: "start", figure: first, bound: .5},
 	{workload: smallHeap, figure: rss, peer: ks, bound: .4},
+	{workload: smallHeap, figure: rss, peer: goka, bound: 1},
 }
 
 // String is the goal as the column "to reach" has it.

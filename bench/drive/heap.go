@@ -24,7 +24,7 @@ var heapSizes = []int{96, 128, 160, 192, 256, 320, 384, 512, 768, 1024, 1536, la
 func heaps() []workload {
 	return []workload{{
 		name: smallHeap, does: "count", input: pairsOf(10_000_000, 100_000, partitions), programs: []string{ours, ks, goka},
-		sizes: map[string]int{goka: 1_000_000},
+		sizes: map[string]int{goka: 5_000_000},
 	}}
 }
 

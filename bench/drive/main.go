@@ -54,10 +54,8 @@ func execute(ctx context.Context, args []string) error {
 	if args[0] != "all" {
 		names = strings.Split(args[0], ",")
 	}
-	for _, name := range names {
-		if _, err := part(name, 1); err != nil {
-			return err
-		}
+	if err := settings.check(names); err != nil {
+		return err
 	}
 	if b.cluster, err = connect(*brokers); err != nil {
 		return err

@@ -169,3 +169,22 @@ func TestArguments(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+func TestNamesAreChecked(t *testing.T) {
+	for _, c := range []struct {
+		s    settings
+		ok   bool
+		part string
+	}{
+		{settings{scale: 1}, true, "compare"},
+		{settings{scale: 1, workloads: "map;count, paced", programs: "goka,franz-go"}, true, "compare"},
+		{settings{scale: 1, workloads: "map,count"}, false, "compare"},
+		{settings{scale: 1, programs: "franz"}, false, "compare"},
+		{settings{scale: 1, workloads: "map"}, false, "restore"},
+		{settings{scale: 1}, false, "nothing"},
+	} {
+		if err := c.s.check([]string{c.part}); (err == nil) != c.ok {
+			t.Errorf("%s, %q, %q: %v", c.part, c.s.workloads, c.s.programs, err)
+		}
+	}
+}

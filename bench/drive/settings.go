@@ -1,9 +1,13 @@
 package main
 
 import (
+	"errors"
 	"flag"
+	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -40,6 +44,30 @@ func settingFlags(fs *flag.FlagSet) *settings {
 	fs.StringVar(&s.programs, "programs", "", "these programs only, comma-separated")
 	fs.StringVar(&s.workloads, "workloads", "", "these workloads only, separated by semicolons")
 	return s
+}
+
+// check finds names that nothing has, before anything takes time.
+func (s *settings) check(names []string) error {
+	var known []string
+	for _, name := range names {
+		all, err := part(name, s.scale)
+		if err != nil {
+			return err
+		}
+		for _, w := range all {
+			known = append(known, w.name)
+		}
+	}
+	return errors.Join(allIn("workload", s.workloads, ";", known), allIn("program", s.programs, ",", columns))
+}
+
+func allIn(what, list, separator string, known []string) error {
+	for name := range strings.SplitSeq(list, separator) {
+		if list != "" && !slices.Contains(known, name) {
+			return fmt.Errorf("no %s %q; there are %s", what, name, strings.Join(known, separator+" "))
+		}
+	}
+	return nil
 }
 
 // arguments is the command line after the program's name.

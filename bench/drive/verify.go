@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/maphash"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -148,8 +149,13 @@ func (m *mistakes) String() string {
 	return fmt.Sprintf("of %d keys %d are too high, %d too low or missing; %d records have unknown keys, %d values that are not 8 bytes", m.keys, m.high, m.low, m.unknown, m.malformed)
 }
 
+// reading is how long it may take to read a topic.
+const reading = 3 * time.Minute
+
 // read hands every committed record of the topic to f, partition by partition in the order of offsets.
 func (c *cluster) read(ctx context.Context, topic string, f func(*kgo.Record)) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, reading, fmt.Errorf("not read to its end within %s", reading)) // a transaction that hangs has no end
+	defer cancel()
 	ends, _, err := c.ends(ctx, topic)
 	if err != nil {
 		return err
@@ -168,6 +174,9 @@ func (c *cluster) read(ctx context.Context, topic string, f func(*kgo.Record)) e
 	defer reader.Close()
 	for len(left) > 0 {
 		fetches := reader.PollFetches(ctx)
+		if ctx.Err() != nil {
+			return fmt.Errorf("read %s: %w", topic, context.Cause(ctx))
+		}
 		if err := fetches.Err0(); err != nil {
 			return fmt.Errorf("read %s: %w", topic, err)
 		}

@@ -88,7 +88,7 @@ func comparison() []workload {
 		},
 		{
 			name: "count", does: "count", input: in, programs: []string{ours, floor, ks, goka},
-			sizes: map[string]int{ours: 20_000_000, floor: 20_000_000, goka: 1_000_000},
+			sizes: map[string]int{ours: 20_000_000, floor: 20_000_000, goka: 1_500_000},
 		},
 		{name: "count, paced", does: "count", input: pairsOf(6_000_000, 100_000, partitions), paced: 100_000, programs: []string{ours, ks}},
 		{
