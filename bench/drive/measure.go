@@ -47,7 +47,7 @@ type run struct {
 func (b *bench) newRun(ctx context.Context, p program, w workload, round int) (*run, error) {
 	r := &run{bench: b, program: p, w: w, in: w.of(p.name), app: fmt.Sprintf("bench-%s-%s-%d-%x", p.name, strings.NewReplacer(" ", "-", ",", "").Replace(w.name), round, time.Now().UnixMilli())}
 	r.state = filepath.Join(b.dir, "state", r.app)
-	r.result = result{At: time.Now(), Part: w.part, Workload: w.name, Program: p.name, Round: round, Records: r.in.records, Figures: map[figure]float64{}}
+	r.result = r.blank(round)
 	if err := b.cluster.recreate(ctx, "out", r.in.partitions, w.stamps); err != nil {
 		return r, err
 	}
@@ -55,6 +55,14 @@ func (b *bench) newRun(ctx context.Context, p program, w workload, round int) (*
 		return r, b.cluster.recreate(ctx, r.in.topic(), r.in.partitions, w.stamps)
 	}
 	return r, nil
+}
+
+// blank is a result that says what is being measured.
+func (r *run) blank(round int) result {
+	return result{
+		At: time.Now(), Part: r.w.part, Workload: r.w.name, Program: r.program.name, Round: round, Records: r.in.records,
+		Scale: r.bench.settings.scale, Figures: map[figure]float64{},
+	}
 }
 
 // launch starts the program.

@@ -69,7 +69,7 @@ func (b *bench) fill(ctx context.Context, p program, w workload) (r *run, why st
 // comeBack starts the program without its state and measures until it runs again.
 func (r *run) comeBack(ctx context.Context, round int) (result, error) {
 	b := r.bench
-	r.result = result{At: time.Now(), Part: r.w.part, Workload: r.w.name, Program: r.program.name, Round: round, Records: r.in.records, Figures: map[figure]float64{}}
+	r.result = r.blank(round)
 	if err := b.cluster.await(ctx, r.app, leaving, func(_, empty bool) bool { return empty }); err != nil {
 		return r.result, err
 	}

@@ -37,6 +37,7 @@ type result struct {
 	Program  string             `json:"program"`
 	Round    int                `json:"round"`
 	Records  int                `json:"records"`
+	Scale    float64            `json:"scale"`
 	Command  string             `json:"command,omitempty"`
 	Figures  map[figure]float64 `json:"figures,omitempty"`
 

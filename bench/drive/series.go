@@ -56,7 +56,7 @@ func (b *bench) guarded(ctx context.Context, p program, w workload, round int, o
 			return r, fmt.Errorf("the broker has died: %w", err)
 		}
 		r.Part, r.Workload, r.Program, r.Round = w.part, w.name, p.name, round
-		r.At, r.Void, r.Verified = time.Now(), err.Error(), false
+		r.At, r.Scale, r.Void, r.Verified = time.Now(), b.settings.scale, err.Error(), false
 	}
 	log.Print(r)
 	return r, b.results.add(r)

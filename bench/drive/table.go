@@ -105,6 +105,9 @@ func (c cell) median(f figure) (float64, bool) {
 // markdown is everything there is, as tables.
 func (r *results) markdown() string {
 	var b strings.Builder
+	if slices.ContainsFunc(r.all, func(one result) bool { return one.Scale < 1 }) {
+		b.WriteString("**Only a look:** some of these runs had a share of the records only, and their figures say nothing.\n\n")
+	}
 	r.figureTable(&b)
 	r.growthTable(&b)
 	r.runTable(&b)
@@ -175,6 +178,9 @@ func (r *results) judge(workload string, f figure) (ratio, reach, word string) {
 			word = "not measured"
 		case g.reached(our, v):
 			word = "reached"
+		}
+		if r.cell(workload, ours).disturbed || r.cell(workload, g.peer).disturbed {
+			word += " ~"
 		}
 		if len(of) > 1 {
 			word += " (" + g.peer + ")"

@@ -8,14 +8,14 @@ import (
 
 // ran is a verified run of map.
 func ran(program string, round int, us float64) result {
-	return result{Part: "compare", Workload: "map", Program: program, Round: round, Records: 5_000_000, Verified: true, OtherCores: .01,
+	return result{Part: "compare", Workload: "map", Program: program, Round: round, Records: 5_000_000, Scale: 1, Verified: true, OtherCores: .01,
 		Figures: map[figure]float64{cpu: us, cpuWhole: 2 * us, rate: 1e6 / us, rss: 100}}
 }
 
 func TestTable(t *testing.T) {
 	disturbed := ran(ours, 2, 50)
 	disturbed.Disturbed, disturbed.OtherCores = true, 1
-	void := result{Part: "compare", Workload: "map", Program: ks, Round: 1, Void: "no answer"}
+	void := result{Part: "compare", Workload: "map", Program: ks, Round: 1, Scale: 1, Void: "no answer"}
 	wrong := ran(goka, 2, 8)
 	wrong.Verified, wrong.Why = false, "3 records|in the output"
 	busy := ran(sarama, 1, 4)
@@ -86,5 +86,25 @@ func TestResultsOutliveTheProgram(t *testing.T) {
 	}
 	if r, err = openResults(file); err != nil || len(r.all) != 1 || r.all[0].Workload != "count" {
 		t.Fatalf("%v, %v", r.all, err)
+	}
+}
+
+func TestALookIsSaid(t *testing.T) {
+	one := ran(ours, 1, 1)
+	if got := (&results{all: []result{one}}).markdown(); strings.Contains(got, "look") {
+		t.Error(got)
+	}
+	one.Scale = .03
+	if got := (&results{all: []result{one}}).markdown(); !strings.HasPrefix(got, "**Only a look") {
+		t.Error(got)
+	}
+}
+
+func TestWhatWasDisturbedIsMarkedInTheVerdict(t *testing.T) {
+	peer := ran(franz, 1, 10)
+	peer.Disturbed = true
+	r := results{all: []result{ran(ours, 1, 1), peer}}
+	if _, _, word := r.judge("map", rate); word != "reached ~" {
+		t.Error(word)
 	}
 }

@@ -41,15 +41,6 @@ func (w workload) of(program string) input {
 	return in
 }
 
-func (w workload) has(program string) bool {
-	for _, p := range w.programs {
-		if p == program {
-			return true
-		}
-	}
-	return false
-}
-
 const partitions = 8
 
 // scale shrinks a workload for a look.
