@@ -25,6 +25,7 @@ type DB struct {
 	health *health
 	db     *pebble.DB
 	unref  func() // caches
+	left   bool   // what Open has begun could not be ended
 
 	writerOpts sstable.WriterOptions // of tables to ingest
 	tables     sync.Pool             // of *tableWriter
@@ -56,7 +57,7 @@ func Open(opts Options) (*DB, error) {
 	d := &DB{
 		opts:    opts,
 		fs:      newDelayFS(opts.FS, opts.RetryDelay),
-		health:  &health{dir: opts.Dir, log: opts.Log, l: opts.Listener, stop: make(chan struct{})},
+		health:  &health{dir: opts.Dir, log: opts.Log, l: opts.Listener, stop: make(chan struct{}), early: make(chan error, 1)},
 		idle:    make(chan struct{}, 1),
 		quit:    make(chan struct{}),
 		stopped: make(chan struct{}),
@@ -80,7 +81,9 @@ func Open(opts Options) (*DB, error) {
 		p.Cache.Unref()
 	}
 	if err := d.open(p); err != nil {
-		d.unref()
+		if !d.left {
+			d.unref()
+		}
 		return nil, err
 	}
 	go d.janitor()
@@ -88,7 +91,7 @@ func Open(opts Options) (*DB, error) {
 }
 
 func (d *DB) open(p *pebble.Options) (err error) {
-	if d.db, err = openPebble(d.opts.Dir, p); err != nil {
+	if d.db, err = d.openPebble(p); err != nil {
 		return fmt.Errorf("pebblestore: open %s: %w", d.opts.Dir, err)
 	}
 	d.health.opened.Store(true)
@@ -101,19 +104,11 @@ func (d *DB) open(p *pebble.Options) (err error) {
 		err = d.health.err()
 	}
 	if err != nil {
-		return errors.Join(err, d.db.Close())
+		closeErr := d.health.guard(d.db.Close)
+		d.left = d.health.err() != nil
+		return errors.Join(fmt.Errorf("pebblestore: open %s: %w", d.opts.Dir, err), closeErr)
 	}
 	return nil
-}
-
-// openPebble makes an error of what Pebble panics over: a directory that cannot be synced, or damage that it did not expect.
-func openPebble(dir string, p *pebble.Options) (db *pebble.DB, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = panicked(v)
-		}
-	}()
-	return pebble.Open(dir, p)
 }
 
 // loadNames reads the ids that store names have been given.
@@ -261,12 +256,20 @@ func (d *DB) writeNames(added map[string]uint32) error {
 }
 
 // Tasks lists the tasks that have rows or positions.
-func (d *DB) Tasks() (out []statestore.StoredTask, err error) {
+func (d *DB) Tasks() ([]statestore.StoredTask, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err := d.check(); err != nil {
 		return nil, err
 	}
+	out, err := d.list()
+	if err != nil {
+		return nil, fmt.Errorf("pebblestore: list the tasks of %s: %w", d.opts.Dir, err)
+	}
+	return out, nil
+}
+
+func (d *DB) list() (out []statestore.StoredTask, err error) {
 	// Real tasks come after the task of names.
 	it, err := d.db.NewIter(&pebble.IterOptions{LowerBound: statestore.AppendTaskPrefix(nil, statestore.TaskID{})})
 	if err != nil {
@@ -360,8 +363,11 @@ func (d *DB) lastFlush() error {
 		limit = min(limit, fullCloseTimeout)
 	}
 	overdue := func() error {
-		return fmt.Errorf("pebblestore: the last flush of %s did not end within %v: what was not flushed will be restored: %w",
-			d.opts.Dir, limit, d.Health())
+		err := fmt.Errorf("pebblestore: the last flush of %s did not end within %v: what was not flushed will be restored", d.opts.Dir, limit)
+		if why := d.Health(); why != nil {
+			err = fmt.Errorf("%w: %w", err, why)
+		}
+		return err
 	}
 	type flush struct {
 		done <-chan struct{}

@@ -191,8 +191,8 @@ func warnIfTemporary(path string, log *zap.Logger) {
 	}
 }
 
-// Close closes the database, which flushes it, and unlocks the directory. A directory whose database is broken stays locked until the
-// process ends.
+// Close closes the database, which flushes it, and unlocks the directory: also that of a database that is broken, unless the disk does not
+// answer to what it was about to write.
 func (d *Dir) Close() error {
 	if d.lock == nil {
 		return nil
@@ -204,8 +204,8 @@ func (d *Dir) Close() error {
 	if damage := d.DB.Corruption(); damage != nil && d.unmarked.Load() {
 		err = errors.Join(err, mark(d.opts.FS, d.opts.Dir, damage))
 	}
-	if broken := d.DB.health.err(); broken != nil {
-		return broken // Pebble's goroutines still have the files open
+	if broken := d.DB.health.err(); broken != nil && !d.DB.fs.gate.isFree() {
+		return broken // it may still change a file
 	}
 	err = errors.Join(err, d.lock.Close())
 	fail.Point("dir.unlocked")

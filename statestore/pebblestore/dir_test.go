@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 		hold(dir)
 		return
 	}
-	if os.Getenv(brokenEnv) != "" {
+	if os.Getenv(brokenEnv) != "" || os.Getenv(faultsEnv) != "" {
 		os.Exit(m.Run()) // leaves goroutines behind
 	}
 	goleak.VerifyTestMain(m)

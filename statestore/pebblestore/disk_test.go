@@ -227,14 +227,7 @@ func TestBrokenManifest(t *testing.T) {
 	fs.syncErr.Store(nil)
 	require.NoError(t, ts.Close())
 	require.ErrorAs(t, d.Close(), &brokenErr)
-	_, err = Open(opts)
-	require.Error(t, err, "its files are still open")
-
-	opts.Dir = "copy" // what the next process finds
-	ok, err := vfs.Clone(mem, mem, "db", "copy")
-	require.NoError(t, err)
-	require.True(t, ok)
-	d, err = Open(opts)
+	d, err = Open(opts) // in the same process: what is left of the old one changes nothing any more
 	require.NoError(t, err)
 	ts, err = d.Open(oneTask, []statestore.Spec{{Name: "rows", Ordered: true}})
 	require.NoError(t, err)

@@ -2,6 +2,8 @@ package pebblestore
 
 import (
 	"errors"
+	"io"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,7 +30,7 @@ type delayFS struct {
 	vfs.FS
 	shortest time.Duration
 	closing  chan struct{}
-	broken   atomic.Bool
+	gate     gate        // closed once the database is broken
 	running  atomic.Bool // open has succeeded: until then every error is its
 
 	full  func(error) // an operation waits for room
@@ -58,12 +60,11 @@ func (d *delayFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error)
 	}
 	var f vfs.File
 	vital := isVital(base)
-	err := d.insist(vital, func() (err error) {
-		if d.broken.Load() {
-			return errBroken
-		}
-		f, err = d.FS.Create(name, c)
-		return err
+	err := d.insist(vital, func() error {
+		return d.change(func() (err error) {
+			f, err = d.FS.Create(name, c)
+			return err
+		})
 	})
 	if err != nil {
 		d.failed()
@@ -72,22 +73,42 @@ func (d *delayFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error)
 	return &delayFile{File: f, fs: d, vital: vital}, nil
 }
 
-// Remove and Rename are refused like writes: who opens the database next may have other files in use.
+// change makes a change, unless the database is broken.
+func (d *delayFS) change(f func() error) error {
+	if !d.gate.enter() {
+		return errBroken
+	}
+	defer d.gate.leave()
+	return f()
+}
 
 // Remove removes a file.
 func (d *delayFS) Remove(name string) error {
-	if d.broken.Load() {
-		return errBroken
-	}
-	return d.FS.Remove(name)
+	return d.change(func() error { return d.FS.Remove(name) })
 }
 
 // Rename renames a file.
 func (d *delayFS) Rename(from, to string) error {
-	if d.broken.Load() {
-		return errBroken
+	return d.change(func() error { return d.FS.Rename(from, to) })
+}
+
+// Link makes another name for a file.
+func (d *delayFS) Link(from, to string) error {
+	return d.change(func() error { return d.FS.Link(from, to) })
+}
+
+// MkdirAll makes a directory.
+func (d *delayFS) MkdirAll(name string, perm os.FileMode) error {
+	return d.change(func() error { return d.FS.MkdirAll(name, perm) })
+}
+
+// Lock locks the directory until the database is closed, or has broken down.
+func (d *delayFS) Lock(name string) (io.Closer, error) {
+	lock, err := d.FS.Lock(name)
+	if err != nil {
+		return nil, &lockError{err}
 	}
-	return d.FS.Rename(from, to)
+	return d.gate.locked(lock), nil
 }
 
 // OpenDir returns a directory whose sync breaks the database when it fails, instead of Pebble panicking over it: what the disk holds after
@@ -116,17 +137,20 @@ func (d *delayFS) insist(vital bool, f func() error) error {
 		}
 		d.failed()
 		d.full(err)
-		if !d.wait() || d.broken.Load() {
+		if !d.wait() || d.gate.isShut() {
 			return err
 		}
 	}
 }
 
 // breakDown refuses all writes from here on.
-func (d *delayFS) breakDown() { d.broken.Store(true) }
+func (d *delayFS) breakDown() { d.gate.close() }
 
 // wait waits after a failure, and reports false when the database is closing.
 func (d *delayFS) wait() bool {
+	if d.gate.isShut() {
+		time.Sleep(maxDelays * d.shortest) // a broken database cannot be closed: what it has tries again until the process ends
+	}
 	d.mu.Lock()
 	delay := d.delay
 	d.mu.Unlock()
@@ -167,12 +191,11 @@ type delayFile struct {
 
 func (f *delayFile) Write(b []byte) (n int, err error) {
 	err = f.fs.insist(f.vital, func() error {
-		if f.fs.broken.Load() {
-			return errBroken
-		}
-		m, err := f.File.Write(b[n:])
-		n += m
-		return err
+		return f.fs.change(func() error {
+			m, err := f.File.Write(b[n:])
+			n += m
+			return err
+		})
 	})
 	if err != nil {
 		f.fs.failed()
@@ -185,10 +208,7 @@ func (f *delayFile) Sync() error { return f.sync(f.File.Sync) }
 func (f *delayFile) SyncData() error { return f.sync(f.File.SyncData) }
 
 func (f *delayFile) sync(sync func() error) error {
-	if f.fs.broken.Load() {
-		return errBroken
-	}
-	err := sync()
+	err := f.fs.change(sync)
 	if err != nil {
 		f.fs.failed()
 	} else {
@@ -203,8 +223,8 @@ type delayDir struct {
 }
 
 func (f delayDir) Sync() error {
-	err := f.File.Sync()
-	if err != nil && f.fs.running.Load() {
+	err := f.fs.change(f.File.Sync)
+	if err != nil && !inOpen() {
 		f.fs.fatal(err)
 		return nil // whoever waits is told why the database is broken
 	}

@@ -45,6 +45,7 @@ type health struct {
 	broken  atomic.Pointer[BrokenError]
 	stop    chan struct{} // closed when broken
 	opened  atomic.Bool
+	early   chan error // what fails in the background before that
 	corrupt atomic.Pointer[CorruptError]
 	flushed func() // a flush has ended
 	fatal   func() // nothing must be written any more
@@ -64,7 +65,7 @@ func (h *health) Errorf(format string, args ...any) {
 //
 // After an error of the manifest Pebble's picture of its tables is wrong: whoever went on with it, a compaction for one, would panic on a
 // goroutine of Pebble's, where nobody can recover. It holds the database's lock at this point, so it is stopped here for good, and the
-// database's goroutines with it. While the database is being opened there is nothing to stop, and Open returns the error.
+// database's goroutines with it. Only the goroutine that opens the database can return, as it does so with the error.
 func (h *health) Fatalf(format string, args ...any) {
 	if len(args) == 1 {
 		if _, ok := args[0].(error); ok {
@@ -78,7 +79,7 @@ func (h *health) Fatalf(format string, args ...any) {
 		return
 	}
 	h.breakDown(cause)
-	if h.opened.Load() && ofManifest {
+	if ofManifest && !inOpen() {
 		select {}
 	}
 }
@@ -178,6 +179,12 @@ func (h *health) diskError(err error) {
 	}
 	if h.l.DiskError != nil {
 		h.l.DiskError(err)
+	}
+	if !h.opened.Load() {
+		select {
+		case h.early <- err:
+		default:
+		}
 	}
 }
 

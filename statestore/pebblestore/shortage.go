@@ -18,7 +18,10 @@ func isShortage(err error) bool {
 // can be read or written there either.
 func isDamage(err error) bool {
 	var no syscall.Errno
+	var locked *lockError
 	switch {
+	case errors.As(err, &locked):
+		return false
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EIO):
 		return true
 	case errors.Is(err, fs.ErrPermission):
