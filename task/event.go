@@ -63,10 +63,11 @@ type (
 	Send struct{ *Effects }
 	// Seal hands a cut to the committer. It comes after the Send of everything it covers and is answered with Committed.
 	Seal struct{ *Sealed }
-	// Consumed gives back queue space of one input.
+	// Consumed gives back queue space of one input, and the batches that are finished: nothing refers to their memory any more.
 	Consumed struct {
-		Input int
-		Bytes int
+		Input   int
+		Bytes   int
+		Batches []*Batch // valid until the next Step
 	}
 	// Wake asks for a Tick at that time. It replaces the time asked for before.
 	Wake struct{ At time.Time }

@@ -280,8 +280,8 @@ func (o *Owner) finish() {
 
 func (o *Owner) answerConsumed() {
 	for i := range o.t.in.all {
-		if n := o.t.Consumed(i); n > 0 {
-			o.do(Consumed{Input: i, Bytes: n})
+		if n, done := o.t.Consumed(i); n > 0 || len(done) > 0 {
+			o.do(Consumed{Input: i, Bytes: n, Batches: done})
 		}
 	}
 }

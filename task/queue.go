@@ -4,8 +4,8 @@ package task
 // holds, and each finished batch is given back.
 type queue struct {
 	batches []*Batch // the first one is being processed
-	at      int      // the next record in it
-	head    int64    // timestamp of that record; only while there is one
+	reader  Reader   // over the first one
+	record  Record   // the next one, only while the queue is not empty
 
 	lags  bool  // it is empty and the partition has more, or might have
 	known int64 // the end of the partition as far as it is known; -1 before the first batch
@@ -13,69 +13,64 @@ type queue struct {
 	position int64 // everything below is processed
 	end      int64 // everything below has been added
 	bytes    int
-	consumed int   // bytes given back since the last look
-	time     int64 // partition time: the highest timestamp taken so far, -1 before the first
+	consumed int      // bytes given back since the last look
+	done     []*Batch // finished since the last look
+	time     int64    // partition time: the highest timestamp taken so far, -1 before the first
 }
 
 // add appends a batch. Records below what was added already are skipped: a broker answers with whole batches.
 func (q *queue) add(b *Batch) {
-	for len(b.Records) > 0 && b.Records[0].Offset < q.end {
-		b.Records = b.Records[1:]
-	}
+	b.From = max(b.From, q.end)
 	q.end = max(q.end, b.Next)
-	if n := len(b.Records); n > 0 {
-		q.end = max(q.end, b.Records[n-1].Offset+1)
-	}
 	q.known = max(q.known, b.HighWatermark)
 	q.batches = append(q.batches, b)
 	q.bytes += b.Bytes
 	if len(q.batches) == 1 {
-		q.at = 0
+		q.reader.Reset(b, 0)
 		q.settle()
 	}
 }
 
-// settle drops finished batches, so that a record is at the head or the queue is empty.
+// settle goes to the next record. Finished batches are dropped, so that a record is at the head or the queue is empty.
 func (q *queue) settle() {
 	done := 0
-	for done < len(q.batches) && q.at == len(q.batches[done].Records) {
+	for !q.reader.Next(&q.record) {
 		b := q.batches[done]
 		q.position = max(q.position, b.Next)
 		q.bytes -= b.Bytes
 		q.consumed += b.Bytes
-		q.at = 0
+		q.done = append(q.done, b)
 		done++
+		if done == len(q.batches) {
+			break
+		}
+		q.reader.Reset(q.batches[done], 0)
 	}
 	if done > 0 {
-		n := copy(q.batches, q.batches[done:])
-		clear(q.batches[n:])
-		q.batches = q.batches[:n]
+		q.forget(done)
 	}
-	if len(q.batches) > 0 {
-		q.head = q.batches[0].Records[q.at].Timestamp
-	}
+}
+
+func (q *queue) forget(n int) {
+	kept := copy(q.batches, q.batches[n:])
+	clear(q.batches[kept:])
+	q.batches = q.batches[:kept]
 }
 
 func (q *queue) empty() bool { return len(q.batches) == 0 }
 
-func (q *queue) peek() *Record { return &q.batches[0].Records[q.at] }
+func (q *queue) peek() *Record { return &q.record }
 
 // advance finishes the record at the head.
 func (q *queue) advance() {
-	b := q.batches[0]
-	q.position = b.Records[q.at].Offset + 1
-	q.at++
-	if q.at < len(b.Records) {
-		q.head = b.Records[q.at].Timestamp
-		return
-	}
+	q.position = q.record.Offset + 1
 	q.settle()
 }
 
-// drop forgets everything.
+// drop forgets everything. The batches are not given back for their memory: what failed may still be told with them.
 func (q *queue) drop() {
-	clear(q.batches)
-	q.batches, q.at = q.batches[:0], 0
+	q.forget(len(q.batches))
+	q.reader, q.record = Reader{}, Record{}
 	q.consumed += q.bytes
 	q.bytes = 0
 }
@@ -144,7 +139,7 @@ func (q *queues) advance() {
 }
 
 func (q *queues) less(a, b int32) bool {
-	x, y := q.all[a].head, q.all[b].head
+	x, y := q.all[a].record.Timestamp, q.all[b].record.Timestamp
 	return x < y || x == y && a < b
 }
 

@@ -9,7 +9,8 @@ type Header struct {
 }
 
 // Record is one input record, encoded as it came. Key and Value are nil where the record has null there; an empty slice is present and
-// empty. Timestamp is in milliseconds since the epoch. All bytes belong to the Batch the record came in.
+// empty. Timestamp is in milliseconds since the epoch. All bytes belong to the Batch the record came in, whose memory is used again when its
+// last record is done.
 type Record struct {
 	Offset    int64
 	Timestamp int64
@@ -18,9 +19,15 @@ type Record struct {
 	Headers   []Header
 }
 
-// Batch is what one fetch brought of one partition, in offset order. Its memory is owned by whoever holds the batch.
+// Batch is what one fetch brought of one partition, in offset order: as runs that are decoded when they are read, or as decoded records. A
+// Reader reads both, the runs first. Its memory is owned by whoever holds the batch.
 type Batch struct {
+	Runs    []Run
 	Records []Record
+	// From is the first offset that is to be delivered: a broker answers with whole record batches, which may begin before it.
+	From int64
+	// Memory is what the runs lie in, for whoever uses it again.
+	Memory [][]byte
 	// Next is the offset to fetch after this batch. It lies beyond the last record where compaction, transaction markers or aborted
 	// records left a gap, so a batch may move the position without bringing a record.
 	Next int64

@@ -98,12 +98,13 @@ func (t *Task) Add(input int, b *Batch) {
 	t.in.add(input, b)
 }
 
-// Consumed returns the bytes of batches of one input that were finished since the last call.
-func (t *Task) Consumed(input int) int {
+// Consumed returns the bytes of batches of one input that were finished since the last call, and the batches, which nothing refers to any
+// more. The slice is valid until the task goes on.
+func (t *Task) Consumed(input int) (int, []*Batch) {
 	q := &t.in.all[input]
-	n := q.consumed
-	q.consumed = 0
-	return n
+	n, done := q.consumed, q.done
+	q.consumed, q.done = 0, q.done[:0]
+	return n, done
 }
 
 // Process takes at most limit records, the lowest timestamp first, and returns how many it took. It ends early where there are no more, at

@@ -46,8 +46,10 @@ func (e *Engine) readHole(l *life, ev Restored) bool {
 	if h == nil || l.state == lifeClosing {
 		return true // closed, or read to its end already
 	}
-	for i := range ev.Batch.Records {
-		if r := &ev.Batch.Records[i]; r.Key != nil && r.Offset < h.end && !h.known[string(r.Key)] {
+	var r task.Record
+	var in task.Reader
+	for in.Reset(ev.Batch, 0); in.Next(&r); {
+		if r.Key != nil && r.Offset < h.end && !h.known[string(r.Key)] {
 			h.known[string(r.Key)] = true
 			h.keys = append(h.keys, r.Key)
 		}
@@ -98,7 +100,9 @@ func (e *Engine) rewrite(l *life, h *hole) {
 
 // holed says that somebody else's rows lie in a changelog and ours not all behind them. Such a task is not given away: the next owner would
 // take his rows for ours.
-func (l *life) holed() bool { return slices.ContainsFunc(l.holes, func(h *hole) bool { return h != nil }) }
+func (l *life) holed() bool {
+	return slices.ContainsFunc(l.holes, func(h *hole) bool { return h != nil })
+}
 
 // releaseRepaired keeps a task that has been released until its changelog is repaired: it is asked once more when the rows are being written
 // again. One whose holes are being read is asked then, by rewrite.

@@ -99,8 +99,9 @@ func (e *Engine) restored(ev Restored) {
 	if p == nil || p.done {
 		return
 	}
-	for i := range ev.Batch.Records {
-		r := &ev.Batch.Records[i]
+	var r task.Record
+	var in task.Reader
+	for in.Reset(ev.Batch, 0); in.Next(&r); {
 		if r.Offset >= p.end {
 			break // written after the end that we go up to: by nobody, if all is well
 		}

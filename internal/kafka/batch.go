@@ -25,10 +25,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-const (
-	recordSize = int(unsafe.Sizeof(task.Record{}))
-	headerSize = int(unsafe.Sizeof(task.Header{}))
-)
+const runSize = int(unsafe.Sizeof(task.Run{}))
 
 // batchHeader is the part of a batch before its records.
 type batchHeader struct {
@@ -46,41 +43,22 @@ type batchHeader struct {
 
 // decoder turns record sets into task batches. It belongs to one FetchConn; what it keeps between calls is scratch.
 type decoder struct {
-	spare    []byte // a set that nothing refers to
-	names    map[string]string
-	headers  []task.Header // the slab that headers are cut from
-	slabs    int           // headers that the slabs of this set have room for
-	active   []int64       // producers inside an aborted transaction
+	pool     *batchPool
+	active   []int64 // producers inside an aborted transaction
 	codecs   decompressors
-	borrowed bool // records of the set being decoded refer to it
+	borrowed bool // runs of the set being decoded lie in it
 }
 
 // maxSetBytes is how much decompressed records of one set may take before the rest of the set is left to be fetched again: compression hides
 // what a set holds from the bound of the fetch.
 const maxSetBytes = 16 << 20
 
-// buffer gives n bytes for a record set. A small set does not get a large spare one: should records refer to it, they would pin all of it.
-func (d *decoder) buffer(n int) []byte {
-	if n <= cap(d.spare) && n > cap(d.spare)/4 {
-		b := d.spare[:n]
-		d.spare = nil
-		return b
-	}
-	return make([]byte, n)
-}
-
-// giveBack takes a set that no record refers to.
-func (d *decoder) giveBack(set []byte) {
-	if cap(set) > cap(d.spare) && cap(set) <= 4<<20 {
-		d.spare = set
-	}
-}
-
 // decode turns a record set into a batch with the records from the offset on, or from there up to where maxSetBytes are exceeded. The set
 // belongs to the batch afterwards. There is always a batch; with an error (a *CorruptBatchError) it has what precedes the damage.
 func (d *decoder) decode(tp task.TopicPartition, set []byte, from int64, committed bool, aborted []abortedTxn) (*task.Batch, error) {
-	out := &task.Batch{Next: from}
-	d.borrowed, d.headers, d.slabs, d.active = false, nil, 0, d.active[:0]
+	out := d.pool.batch()
+	out.Next, out.From = from, from
+	d.borrowed, d.active = false, d.active[:0]
 	if !committed {
 		aborted = nil
 	}
@@ -93,7 +71,7 @@ func (d *decoder) decode(tp task.TopicPartition, set []byte, from int64, committ
 			break // the broker cuts the last batch where the bytes run out
 		}
 		// From where the batch before ended: a broker's batches follow each other, and what does not is not delivered twice.
-		if err := d.batch(rest[:n], out.Next, &aborted, out, rest); err != nil {
+		if err := d.batch(rest[:n], out.Next, &aborted, out); err != nil {
 			return d.finish(out, set), corrupt(tp, rest[:n], out.Next, err)
 		}
 		rest = rest[n:]
@@ -104,13 +82,14 @@ func (d *decoder) decode(tp task.TopicPartition, set []byte, from int64, committ
 	return d.finish(out, set), nil
 }
 
-// finish says what the batch weighs.
+// finish says what the batch weighs, and what it lies in.
 func (d *decoder) finish(out *task.Batch, set []byte) *task.Batch {
-	out.Bytes += len(out.Records)*recordSize + d.slabs*headerSize
+	out.Bytes += len(out.Runs) * runSize
 	if d.borrowed {
 		out.Bytes += len(set)
+		out.Memory = append(out.Memory, set)
 	} else {
-		d.giveBack(set)
+		d.pool.put(set)
 	}
 	return out
 }
@@ -130,8 +109,8 @@ func batchLen(b []byte) (int, bool) {
 	return n + batchOverhead, true
 }
 
-// batch decodes one batch onto out. rest is the set from this batch on; it tells how much room to make.
-func (d *decoder) batch(b []byte, from int64, aborted *[]abortedTxn, out *task.Batch, rest []byte) error {
+// batch adds the records of one batch to out, in one run.
+func (d *decoder) batch(b []byte, from int64, aborted *[]abortedTxn, out *task.Batch) error {
 	h, err := parseHeader(b)
 	if err != nil {
 		return err
@@ -147,42 +126,41 @@ func (d *decoder) batch(b []byte, from int64, aborted *[]abortedTxn, out *task.B
 		return nil
 	}
 	records := b[batchHeaderLen:]
-	if codec := Codec(h.attributes & attrCodec); codec != None {
+	codec := Codec(h.attributes & attrCodec)
+	if codec != None {
 		if records, err = d.codecs.decompress(codec, records); err != nil {
 			return err
 		}
-		out.Bytes += len(records)
-	} else {
-		d.borrowed = true
 	}
 	if h.count > len(records)/minRecordLen {
 		return fmt.Errorf("%d records in %d bytes", h.count, len(records))
 	}
-	if out.Records == nil && h.count > 0 {
-		out.Records = make([]task.Record, 0, countRecords(rest, h.count))
-	}
-	had := len(out.Records)
-	if err := d.records(records, h, from, out); err != nil {
-		out.Records = out.Records[:had] // a batch comes whole or not at all
+	first, err := checkRecords(records, h, from)
+	if err != nil {
 		return err
+	}
+	if h.count > 0 {
+		d.add(out, h, records, codec != None, first)
 	}
 	out.Next = max(out.Next, h.last+1)
 	return nil
 }
 
-// countRecords adds up the records of the batches of a set, the first of which has at least first, so that their slab is made once. The
-// other counts are not checked yet, so each is bounded by what its bytes may hold; a slab that turns out too small grows.
-func countRecords(set []byte, first int) int {
-	total := 0
-	for len(set) >= batchHeaderLen {
-		n, whole := batchLen(set)
-		if !whole || n < batchHeaderLen {
-			break
-		}
-		total += min(max(0, int(getInt32(set[57:]))), n/minRecordLen)
-		set = set[n:]
+// add adds a run to out. Where batches overlap, its first records are not delivered: those before the record that begins at first.
+func (d *decoder) add(out *task.Batch, h batchHeader, records []byte, decompressed bool, first mark) {
+	if decompressed {
+		out.Bytes += len(records)
+		out.Memory = append(out.Memory, records)
+	} else {
+		d.borrowed = true
 	}
-	return max(total, first)
+	run := task.Run{Bytes: records[first.at:], Count: h.count - first.skipped, Base: h.base, Time: h.baseTime}
+	if h.logAppendTime {
+		run.Time, run.Fixed = h.maxTime, true
+	}
+	if run.Count > 0 {
+		out.Runs = append(out.Runs, run)
+	}
 }
 
 func parseHeader(b []byte) (batchHeader, error) {

@@ -85,7 +85,7 @@ func TestACorruptBatchStopsBehindWhatIsGood(t *testing.T) {
 			bad := v.damage(encoded(t, 10, None, numbered(5)...))
 			after := encoded(t, 15, None, numbered(1)...)
 			b, err := decodeSet(append(append(bytes.Clone(good), bad...), after...), 8)
-			require.Equal(t, []int64{8, 9}, offsets(b.Records))
+			require.Equal(t, []int64{8, 9}, offsets(records(b)))
 			require.Equal(t, int64(10), b.Next)
 			var corrupt *CorruptBatchError
 			require.ErrorAs(t, err, &corrupt)
@@ -98,7 +98,7 @@ func TestACorruptBatchStopsBehindWhatIsGood(t *testing.T) {
 
 			b, err = decodeSet(after, corrupt.LastOffset+1)
 			require.NoError(t, err)
-			require.Equal(t, []int64{15}, offsets(b.Records))
+			require.Equal(t, []int64{15}, offsets(records(b)))
 		})
 	}
 }
@@ -125,16 +125,16 @@ func TestTheEndOfASetMayBeCutOff(t *testing.T) {
 		b, err := decodeSet(set[:cut], 0)
 		require.NoError(t, err)
 		require.Equal(t, int64(2), b.Next)
-		require.Len(t, b.Records, 2)
+		require.Len(t, records(b), 2)
 	}
 	for _, cut := range []int{1, 11, 12, 60, len(first) - 1} {
 		b, err := decodeSet(set[:cut], 0)
 		require.ErrorContains(t, err, "incomplete", "nothing whole: without an error the reader would ask for ever")
-		require.Empty(t, b.Records)
+		require.Empty(t, records(b))
 	}
 	b, err := decodeSet(nil, 6)
 	require.NoError(t, err)
-	require.Equal(t, &task.Batch{Next: 6}, b)
+	require.Equal(t, &task.Batch{From: 6, Next: 6}, b)
 }
 
 func TestBatchesBelowTheOffsetAreNotLookedAt(t *testing.T) {
@@ -142,13 +142,13 @@ func TestBatchesBelowTheOffsetAreNotLookedAt(t *testing.T) {
 	old[70] ^= 1 // not even their checksum
 	b, err := decodeSet(append(old, encoded(t, 2, None, numbered(2)...)...), 2)
 	require.NoError(t, err)
-	require.Equal(t, []int64{2, 3}, offsets(b.Records))
+	require.Equal(t, []int64{2, 3}, offsets(records(b)))
 }
 
 func TestBatchesThatOverlapDeliverNothingTwice(t *testing.T) {
 	b, err := decodeSet(append(encoded(t, 3, None, numbered(4)...), encoded(t, 4, None, numbered(5)...)...), 0)
 	require.NoError(t, err)
-	require.Equal(t, []int64{3, 4, 5, 6, 7, 8}, offsets(b.Records))
+	require.Equal(t, []int64{3, 4, 5, 6, 7, 8}, offsets(records(b)))
 	require.Equal(t, int64(9), b.Next)
 }
 
@@ -159,7 +159,7 @@ func TestAnEmptyBatchMovesThePosition(t *testing.T) {
 	putInt32(b[57:], 0)
 	got, err := decodeSet(sign(b), 5)
 	require.NoError(t, err)
-	require.Empty(t, got.Records)
+	require.Empty(t, records(got))
 	require.Equal(t, int64(8), got.Next)
 }
 
@@ -211,13 +211,13 @@ func TestAbortedTransactionsThatOverlap(t *testing.T) {
 			set := bytes.Join(v.set, nil)
 			b, err := d.decode(someTP, bytes.Clone(set), 0, true, slices.Clone(v.aborted))
 			require.NoError(t, err)
-			require.Equal(t, v.want, offsets(b.Records))
+			require.Equal(t, v.want, offsets(records(b)))
 			last := v.set[len(v.set)-1]
 			require.Equal(t, getInt64(last)+1, b.Next)
 
 			b, err = d.decode(someTP, set, 0, false, v.aborted)
 			require.NoError(t, err)
-			require.Greater(t, len(b.Records), len(v.want), "read_uncommitted takes all but the markers")
+			require.Greater(t, len(records(b)), len(v.want), "read_uncommitted takes all but the markers")
 		})
 	}
 }
@@ -254,45 +254,85 @@ func TestASetOfBombsIsUnpackedPieceByPiece(t *testing.T) {
 	}
 	b, err := decodeSet(set, 0)
 	require.NoError(t, err)
-	require.Equal(t, []int64{0, 1, 2}, offsets(b.Records))
+	require.Equal(t, []int64{0, 1, 2}, offsets(records(b)))
 	require.EqualValues(t, 3, b.Next, "the rest is fetched again")
 	b, err = decodeSet(set, b.Next)
 	require.NoError(t, err)
-	require.Equal(t, []int64{3, 4}, offsets(b.Records))
+	require.Equal(t, []int64{3, 4}, offsets(records(b)))
 	require.EqualValues(t, 5, b.Next)
 }
 
 func TestASmallSetDoesNotPinALargeBuffer(t *testing.T) {
-	var d decoder
-	d.giveBack(make([]byte, 1<<20))
-	require.Equal(t, 100, cap(d.buffer(100)))
-	require.Equal(t, 1<<20, cap(d.buffer(1<<19)))
-	require.Equal(t, 1<<19, cap(d.buffer(1<<19)), "it is given once")
+	var p batchPool
+	p.put(make([]byte, 1<<20))
+	require.Less(t, cap(p.get(8<<10)), 1<<20)
+	require.Equal(t, 1<<20, cap(p.get(1<<19)))
+	require.Less(t, cap(p.get(1<<19)), 1<<20, "it is given once")
 }
 
-func TestHeadersWeighSomething(t *testing.T) {
+func TestThePoolIsBounded(t *testing.T) {
+	var p batchPool
+	for range 3 * poolBuffers {
+		p.put(make([]byte, poolBytes/64))
+		p.put(make([]byte, poolSmallest))
+		p.recycle(&task.Batch{})
+	}
+	require.LessOrEqual(t, p.bytes, poolBytes)
+	require.LessOrEqual(t, len(p.buffers), poolBuffers)
+	require.LessOrEqual(t, len(p.batches), poolBuffers)
+	for p.bytes > 0 {
+		p.get(cap(p.buffers[len(p.buffers)-1]))
+	}
+	require.Empty(t, p.buffers)
+}
+
+func TestABatchThatIsRecycledIsUsedAgain(t *testing.T) {
+	var p batchPool
+	d := decoder{pool: &p}
+	want := numbered(1000)
+	set := encoded(t, 0, None, want...)
+	buf := p.get(len(set))
+	copy(buf, set)
+	first, err := d.decode(someTP, buf, 3, false, nil)
+	require.NoError(t, err)
+	require.Len(t, records(first), 997)
+	p.recycle(first)
+	require.Equal(t, &task.Batch{Runs: []task.Run{}, Memory: [][]byte{}}, first)
+	again := p.get(len(set))
+	require.Same(t, &buf[0], &again[0])
+	copy(again, set)
+	second, err := d.decode(someTP, again, 0, false, nil)
+	require.NoError(t, err)
+	require.Same(t, first, second)
+	require.Len(t, records(second), 1000)
+}
+
+func TestABatchWeighsTheMemoryThatItHolds(t *testing.T) {
 	h := make([]task.Header, 100)
 	set := encoded(t, 0, None, task.OutRecord{Value: []byte("v"), Headers: h})
 	b, err := decodeSet(set, 0)
 	require.NoError(t, err)
-	require.Equal(t, len(set)+recordSize+100*headerSize, b.Bytes)
+	require.Equal(t, len(set)+runSize, b.Bytes)
+	require.Equal(t, len(set), len(b.Memory[0]))
 }
 
 func TestCompressedRecordsOwnTheirMemory(t *testing.T) {
-	var d decoder
-	set := encoded(t, 0, Zstd, numbered(10)...)
+	var p batchPool
+	d := decoder{pool: &p}
+	set := encoded(t, 0, Zstd, typical(2000)...)
+	require.Greater(t, len(set), poolSmallest)
 	first, err := d.decode(someTP, set, 0, false, nil)
 	require.NoError(t, err)
-	again := d.buffer(len(set))
+	again := p.get(len(set))
 	require.Same(t, &set[0], &again[0], "the set is used again, nothing refers to it")
 	clear(again)
-	require.Equal(t, "9", string(first.Records[9].Value))
+	require.Equal(t, typical(2000)[1999].Value, records(first)[1999].Value)
 
-	plain := encoded(t, 0, None, numbered(10)...)
+	plain := encoded(t, 0, None, typical(500)...)
 	b, err := d.decode(someTP, plain, 0, false, nil)
 	require.NoError(t, err)
-	require.NotSame(t, &plain[0], &d.buffer(len(plain))[0], "this one is the batch's")
-	require.Equal(t, len(plain)+10*recordSize, b.Bytes)
+	require.NotSame(t, &plain[0], &p.get(len(plain))[0], "this one is the batch's")
+	require.Equal(t, len(plain)+runSize, b.Bytes)
 }
 
 func TestAnyRecordsSurviveTheCodec(t *testing.T) {
@@ -326,19 +366,12 @@ func TestAnyRecordsSurviveTheCodec(t *testing.T) {
 		b, err := d.decode(someTP, set, max(from, 0), false, nil)
 		require.NoError(rt, err)
 		want = want[max(0, min(int(from-base), len(want))):]
-		require.Len(rt, b.Records, len(want))
+		got := records(b)
+		require.Len(rt, got, len(want))
 		for i, w := range want {
-			g := b.Records[i]
+			g := got[i]
 			require.Equal(rt, w, task.OutRecord{Key: g.Key, Value: g.Value, Timestamp: g.Timestamp, Headers: g.Headers})
 		}
 		require.Equal(rt, max(from, base+int64(len(p.Groups[0].Records))), b.Next)
 	})
-}
-
-func TestManyHeaderNamesDoNotPileUp(t *testing.T) {
-	var d decoder
-	for i := range 3 * maxNames {
-		require.Equal(t, string(rune(i+100)), d.name([]byte(string(rune(i+100)))))
-	}
-	require.LessOrEqual(t, len(d.names), maxNames)
 }

@@ -20,6 +20,8 @@ type Client struct {
 	life context.Context // ends with Close, and with it every call in progress
 	end  context.CancelCauseFunc
 
+	pool batchPool
+
 	mu     sync.Mutex
 	spread int                // where among the brokers this client begins: not all with the same, and not with one that did not answer last
 	addrs  map[int32]string   // by broker id, from the last metadata

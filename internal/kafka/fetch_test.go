@@ -40,13 +40,13 @@ func TestFetchBeginsAtTheOffsetInTheMiddleOfABatch(t *testing.T) {
 		mustSend(t, p, tp, numbered(10)...)
 		mustSend(t, p, tp, numbered(3)...)
 		part := fetchOnce(t, f, FetchPart{TopicPartition: tp, Offset: 7, LeaderEpoch: -1}, false)
-		require.Equal(t, []int64{7, 8, 9, 10, 11, 12}, offsets(part.Batch.Records))
+		require.Equal(t, []int64{7, 8, 9, 10, 11, 12}, offsets(records(part.Batch)))
 		require.Equal(t, int64(13), part.Batch.Next)
 		require.Equal(t, int64(0), part.LogStart)
 
 		end := fetchOnce(t, f, FetchPart{TopicPartition: tp, Offset: 13, LeaderEpoch: -1}, false)
 		require.Equal(t, kcode.None, end.Code)
-		require.Empty(t, end.Batch.Records)
+		require.Empty(t, records(end.Batch))
 		require.Equal(t, int64(13), end.Batch.Next, "nothing came, nothing moves")
 	})
 }
@@ -91,7 +91,7 @@ func TestCompactionLeavesHoles(t *testing.T) {
 	f := fetcher(t, c, tp)
 	require.Equal(t, []int64{0, 2, 3, 4}, offsets(fetchTo(t, f, tp, 0, 5, -1, false)))
 	part := fetchOnce(t, f, FetchPart{TopicPartition: tp, Offset: 1, LeaderEpoch: -1}, false)
-	require.Equal(t, []int64{2, 3, 4}, offsets(part.Batch.Records), "an offset that is gone is no error inside the log")
+	require.Equal(t, []int64{2, 3, 4}, offsets(records(part.Batch)), "an offset that is gone is no error inside the log")
 	require.Equal(t, int64(5), part.Batch.Next)
 }
 
@@ -163,7 +163,7 @@ func TestAnOpenTransactionIsNotRead(t *testing.T) {
 		require.Equal(t, int64(1), ends(Stable))
 		f := fetcher(t, c, tp)
 		part := fetchOnce(t, f, FetchPart{TopicPartition: tp, LeaderEpoch: -1}, true)
-		require.Equal(t, []int64{0}, offsets(part.Batch.Records))
+		require.Equal(t, []int64{0}, offsets(records(part.Batch)))
 		require.Equal(t, int64(1), part.Batch.Next)
 		require.Equal(t, int64(1), part.LastStable)
 		end(kgo.TryCommit)

@@ -22,13 +22,14 @@ func (c *Client) DialFetch(ctx context.Context, broker int32) (*FetchConn, error
 	if err != nil {
 		return nil, err
 	}
-	return &FetchConn{data: d, topic: make([]byte, 0, 256)}, nil
+	return &FetchConn{data: d, decoder: decoder{pool: &c.pool}, topic: make([]byte, 0, 256)}, nil
 }
 
 // Close closes the connection at once; a Fetch in progress returns an error with ErrClosed in its chain.
 func (f *FetchConn) Close() { f.data.conn.close() }
 
-// Fetch sends one request and waits for its answer, for MaxWait and the request timeout at most. The memory of the batches is the caller's.
+// Fetch sends one request and waits for its answer, for MaxWait and the request timeout at most. The memory of the batches is the caller's,
+// who may give it back with Recycle.
 // After an error the connection is dead.
 func (f *FetchConn) Fetch(req FetchRequest) (*FetchResponse, error) {
 	d := f.data
@@ -136,7 +137,7 @@ func (f *FetchConn) readPart(fr *frame, req FetchRequest) (FetchedPart, bool) {
 		}
 	}
 	fr.int32() // preferred replica: we ask leaders
-	set := f.decoder.buffer(fr.bytesLen())
+	set := f.decoder.pool.get(fr.bytesLen())
 	fr.read(set)
 	asked := findPart(req.Parts, f.topic, number)
 	if asked == nil {
@@ -147,7 +148,7 @@ func (f *FetchConn) readPart(fr *frame, req FetchRequest) (FetchedPart, bool) {
 	}
 	part.TopicPartition = asked.TopicPartition
 	if part.Code != kcode.None {
-		f.decoder.giveBack(set)
+		f.decoder.pool.put(set)
 		return part, true
 	}
 	part.Batch, part.Err = f.decoder.decode(asked.TopicPartition, set, asked.Offset, req.ReadCommitted, f.aborted)

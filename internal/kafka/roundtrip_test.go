@@ -142,8 +142,8 @@ func TestALargeRecord(t *testing.T) {
 			// It comes whole, although it is larger than what is asked for.
 			part := fetchOnce(t, fetcher(t, c, tp), FetchPart{TopicPartition: tp, Offset: int64(i), LeaderEpoch: -1, MaxBytes: 1000}, false)
 			require.NoError(t, part.Err)
-			require.Len(t, part.Batch.Records, 1)
-			require.True(t, bytes.Equal(value, part.Batch.Records[0].Value), codec)
+			require.Len(t, records(part.Batch), 1)
+			require.True(t, bytes.Equal(value, records(part.Batch)[0].Value), codec)
 			require.GreaterOrEqual(t, part.Batch.Bytes, len(value))
 		}
 	})
@@ -169,7 +169,7 @@ func TestSeveralTopicsAndPartitionsInOneRequest(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, res.Parts, 3)
 		for _, part := range res.Parts {
-			require.Equal(t, part.TopicPartition.String(), string(part.Batch.Records[0].Value))
+			require.Equal(t, part.TopicPartition.String(), string(records(part.Batch)[0].Value))
 			require.Equal(t, int64(1), part.Batch.HighWatermark)
 			require.Equal(t, int64(1), part.LastStable)
 		}

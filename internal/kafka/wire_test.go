@@ -81,7 +81,7 @@ func TestAnAnswerThatBreaksTheProtocol(t *testing.T) {
 		f := &FetchConn{data: canned(t, framed(1, good))}
 		res, err := f.Fetch(FetchRequest{Parts: []FetchPart{{TopicPartition: someTP, Offset: 4, MaxBytes: 1}}})
 		require.NoError(t, err)
-		require.Equal(t, []int64{4, 5}, offsets(res.Parts[0].Batch.Records))
+		require.Equal(t, []int64{4, 5}, offsets(records(res.Parts[0].Batch)))
 		require.Equal(t, int64(20), res.Parts[0].Batch.HighWatermark)
 	})
 }

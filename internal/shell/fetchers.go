@@ -71,8 +71,9 @@ func (f *fetchers) forget(l *fetchLoop, src engine.FetchSource) {
 	f.note(l, engine.FetchRemove{Source: src})
 }
 
-// consumed gives room back; a task calls it from its own goroutine.
-func (f *fetchers) consumed(src engine.FetchSource, bytes int) {
+// consumed gives room back, and memory; a task calls it from its own goroutine.
+func (f *fetchers) consumed(src engine.FetchSource, bytes int, done []*task.Batch) {
+	f.r.cfg.Client.Recycle(done)
 	f.mu.Lock()
 	l := f.src[src]
 	f.mu.Unlock()

@@ -287,7 +287,7 @@ func (l *taskLoop) carry(actions []task.Action) {
 			r.post(engine.TaskSealed{Sealed: a.Sealed})
 			fail.Point("seal.after")
 		case task.Consumed:
-			r.fetch.consumed(engine.FetchSource{TopicPartition: l.inputs[a.Input], Task: id, Epoch: epoch, Index: a.Input}, a.Bytes)
+			r.fetch.consumed(engine.FetchSource{TopicPartition: l.inputs[a.Input], Task: id, Epoch: epoch, Index: a.Input}, a.Bytes, a.Batches)
 		case task.Wake:
 			l.wake.move(a.At)
 		case task.Released:

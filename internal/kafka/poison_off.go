@@ -1,0 +1,5 @@
+//go:build !race
+
+package kafka
+
+func poison([]byte) {}
