@@ -68,7 +68,9 @@ func (m *Machine) onHeartbeat(ev HeartbeatDone) {
 	switch ev.Code {
 	case kcode.None:
 		m.lease.alive(ev.Sent)
-		m.lease.stable(ev.Sent)
+		if m.beat.generation == m.applied.generation { // between Join and Sync all is well only for as long as others wait for our SyncGroup
+			m.lease.stable(ev.Sent)
+		}
 		if m.phase == joined {
 			m.failures = 0
 		}

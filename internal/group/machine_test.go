@@ -314,6 +314,12 @@ func TestLease(t *testing.T) {
 				r.beats(kcode.RebalanceInProgress, nil)
 			}
 		}, 19 * time.Second, "joining Lost"},
+		{"a SyncGroup that does not arrive", func(r *rig) { // heartbeats are answered as if nothing were missing, until the member is thrown out
+			r.step(Rejoin{Reason: "test"}).prepared(id(0, 0)).joinDone(2)
+			for range 36 {
+				r.beats(kcode.None, nil)
+			}
+		}, 19 * time.Second, "syncing Lost"},
 		{"preparing", func(r *rig) { r.step(Rejoin{Reason: "test"}) }, 14 * time.Second, "joining Lost Prepare[]"},
 		{"discovering", func(r *rig) { r.beats(0, errCut) }, 14 * time.Second, "discovering Lost"},
 	}
