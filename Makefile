@@ -6,6 +6,8 @@ export GOTOOLCHAIN = auto
 FUZZTIME ?= 3s
 SEEDS    ?= 10000
 FIRST    ?= 1
+N        ?= 300
+SEED     ?= 0
 NODES    ?= 1
 PORT     ?= 29092
 
@@ -13,7 +15,7 @@ PORT     ?= 29092
 # internal/realkafka is left out: it starts brokers, and the same shells run against the embedded broker here.
 RACE := $(patsubst %,./%,$(wildcard streams internal/shell internal/group internal/kafka internal/broker statestore/pebblestore))
 
-.PHONY: help demo test vet fmt-check unit race lint fuzz sim kafka kafka-stop bench bench-test cover
+.PHONY: help demo test vet fmt-check unit race kill-test lint fuzz sim kafka kafka-stop bench bench-test cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,10 +24,11 @@ demo: ## count the words of Newton's Opticks, with a broker inside the program
 	@echo "Fetching and compiling takes about two minutes the first time; after that a second or two."
 	go run ./examples/wordcount
 
-test: vet fmt-check unit race fuzz bench-test ## all that CI checks; real-broker tests need Java and Maven, or are skipped (REQUIRE_KAFKA=1: they fail)
+test: vet fmt-check unit race kill-test fuzz bench-test ## all that CI checks; real-broker tests need Java and Maven, or are skipped (REQUIRE_KAFKA=1: they fail)
 
 vet: ## go vet
 	$(TIMED) go vet ./...
+	$(TIMED) go vet -tags failpoints ./internal/fail ./streams
 
 fmt-check: ## fail on files that gofmt would change
 	@files=$$(git ls-files --cached --others --exclude-standard --deduplicate -- '*.go' ':!:*/testdata/*' | xargs "$$(go env GOROOT)/bin/gofmt" -l) && \
@@ -37,6 +40,10 @@ unit: ## unit and integration tests of all packages, internal/lint among them
 race: ## tests of the packages where goroutines meet, under the race detector
 	@if [ "$$(go env CGO_ENABLED)" = 1 ]; then set -x; $(TIMED) go test -p 2 -timeout 15m -short -race $(addsuffix /...,$(RACE)); \
 	else echo "left out: the race detector needs a C compiler"; fi
+
+kill-test: ## processes killed between any two steps, N cases (default 300): make kill-test N=5000; SEED=<seed> N=1 replays one
+	go test -tags failpoints -count=1 ./internal/fail
+	$(TIMED) go test -tags failpoints -count=1 -timeout 0 -v -run '^TestKill' ./streams -kill.n=$(N) -kill.seed=$(SEED)
 
 lint: ## go vet, our own lint, and golangci-lint if it is installed
 	go vet ./...

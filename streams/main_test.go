@@ -10,9 +10,15 @@ import (
 	"github.com/understudy-streams/understudy/internal/realkafka"
 )
 
+// children are what the test binary can be besides tests, by the environment variable that makes it so. They get its value and return the exit
+// code.
+var children = map[string]func(spec string) int{childEnv: child}
+
 func TestMain(m *testing.M) {
-	if spec := os.Getenv(childEnv); spec != "" {
-		os.Exit(child(spec))
+	for env, run := range children {
+		if spec := os.Getenv(env); spec != "" {
+			os.Exit(run(spec))
+		}
 	}
 	code := m.Run()
 	if err := realkafka.StopShared(); err != nil {
