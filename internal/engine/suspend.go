@@ -164,7 +164,6 @@ func (e *Engine) diskProbed(ev DiskProbed) {
 	}
 	e.disk.probing = false
 	switch {
-	case e.state != Suspended:
 	case ev.Err == nil && ev.Free >= e.disk.enough(ev.Total):
 		e.disk.room = true
 	case ev.Err == nil || noRoom(ev.Err) != nil:
@@ -187,7 +186,6 @@ func (e *Engine) storesReady(ev StoresReady) {
 	}
 	e.disk.readying = false
 	switch {
-	case e.state != Suspended:
 	case ev.Err == nil:
 		e.resumeAll()
 	case noRoom(ev.Err) != nil:
