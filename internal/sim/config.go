@@ -28,6 +28,7 @@ type Result struct {
 	Virtual time.Duration
 	Faults  []string // that were played
 	Foreign int      // changelog records of one who did not run the task any more
+	Resumed int      // how often a process came back after its disk was full
 	Lost    int      // records that are gone from a changelog because of them
 	Trace   []string // the last things that happened, only beside an Err
 }

@@ -28,6 +28,7 @@ func (p *process) carry(a engine.Action) {
 	case engine.EnsureTopics:
 		p.ensure()
 	case engine.MemberAction:
+		p.w.oracle.leaves(p, a.Action)
 		p.member.carry(p, a.Action)
 	case engine.FetchOffsets:
 		p.fetchOffsets(a)
@@ -47,6 +48,10 @@ func (p *process) carry(a engine.Action) {
 		p.apply(a)
 	case engine.Wipe:
 		p.wipe(a)
+	case engine.ProbeDisk:
+		p.probeDisk()
+	case engine.ReadyStores:
+		p.readyStores()
 	case engine.Fetch:
 		p.fetch.event(a.Purpose, a.Broker, a.Event)
 	case engine.StartTask:

@@ -22,6 +22,7 @@ func (w *world) heal() {
 		}
 	}
 	for _, h := range w.hosts {
+		h.makeRoom()
 		h.comeBack()
 	}
 	w.look(w.now.Add(healTime))

@@ -14,7 +14,7 @@ import (
 func (w *world) planFaults() {
 	kinds := []func(){
 		w.crashProcess, w.crashProcess, w.closeProcess, w.pauseBriefly, w.pauseLong, w.crashBroker, w.moveLeader, w.moveCoordinator, w.compact, w.cutLinks, w.holdRequest,
-		w.mark, w.holdOffset,
+		w.mark, w.holdOffset, w.fillDisk,
 	}
 	for range w.mood.faults {
 		kind := kinds[w.rng.IntN(len(kinds))]

@@ -19,6 +19,7 @@ type host struct {
 	paused  time.Time // its process gets no event before
 	woke    time.Time
 	wanted  bool // a process shall run here
+	full    bool // the disk is
 	hold    bool // its next request to a changelog is held up in the network, and the process dies
 	started int
 }
@@ -40,10 +41,12 @@ type process struct {
 	member     member
 	offset     *link
 	fetch      fetchers
+	suspended  bool  // as it says itself
 	generation int32 // of the last assignment that was applied
 	sender     sender
 	stores     map[lifeKey]*openStores
 	writes     map[task.ID]*lane
+	waiting    []waitingWrite // for room on the disk
 	tasks      map[lifeKey]*taskRun
 }
 
@@ -82,8 +85,10 @@ func (h *host) start() {
 // flushLater makes the disk keep what was written, now and then.
 func (p *process) flushLater() {
 	p.w.after(p.w.mood.flush/2+p.w.upTo(p.w.mood.flush/2), p, func() {
-		if err := p.host.disk.Flush(); err != nil {
-			p.w.violated("%s: flush: %v", p.name, err)
+		if !p.host.full {
+			if err := p.host.disk.Flush(); err != nil {
+				p.w.violated("%s: flush: %v", p.name, err)
+			}
 		}
 		p.flushLater()
 	})
@@ -120,8 +125,10 @@ func (h *host) exited(err error) {
 		return
 	}
 	h.end()
-	if err := h.disk.Close(); err != nil {
-		h.w.violated("%s: close of its disk: %v", h.name(), err)
+	if !h.full { // else what was not flushed is lost
+		if err := h.disk.Close(); err != nil {
+			h.w.violated("%s: close of its disk: %v", h.name(), err)
+		}
 	}
 	h.disk.Crash() // closed and flushed: opens again as it was
 }

@@ -31,6 +31,7 @@ type oracle struct {
 	strange    map[int32]int64 // by partition of the changelog: behind the last record of a stranger, see there
 	outOfOrder map[int32]bool  // partitions of the output of which the same is true
 	foreign    int
+	resumed    int // suspensions that ended
 	lost       int // records that a restore would not find any more
 }
 
@@ -186,6 +187,9 @@ func (p *process) drowsy() bool { return p.w.now.Before(p.host.woke.Add(slack)) 
 
 // running notes that a task's owner may process from now on, and holds that against S1.
 func (o *oracle) running(p *process, id task.ID) {
+	if p.suspended {
+		o.w.violated("%s begins to run task %v on a full disk", p.name, id)
+	}
 	for _, q := range o.runs[id] {
 		if q == p {
 			return
@@ -255,6 +259,7 @@ func (o *oracle) noticed(p *process, n engine.Notice) {
 	if n.Kind == engine.NoticeForeignWriter {
 		o.strange[n.Part.Partition] = max(o.strange[n.Part.Partition], n.End)
 	}
+	o.suspension(p, n.Kind)
 	o.w.noteText(p, string(n.Kind), notice(n))
 }
 

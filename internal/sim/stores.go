@@ -12,6 +12,10 @@ import (
 type openStores struct{ statestore.TaskStores }
 
 func (p *process) openStores(a engine.OpenStores) {
+	if err := p.refused(); err != nil {
+		p.tell(engine.StoresOpened{Task: a.Task, Epoch: a.Epoch, Err: err})
+		return
+	}
 	ts, err := p.host.disk.Open(a.Task, a.Stores)
 	ev := engine.StoresOpened{Task: a.Task, Epoch: a.Epoch, Err: err}
 	if err == nil {
@@ -37,7 +41,11 @@ func (p *process) closeStores(a engine.CloseStores) {
 func (p *process) apply(a engine.Apply) {
 	s := p.stores[lifeKey{a.Task, a.Epoch}]
 	p.write(a.Task, func() {
-		var err error
+		err := p.refused()
+		if err != nil {
+			p.tell(engine.Applied{Task: a.Task, Epoch: a.Epoch, Err: err})
+			return
+		}
 		if a.Bulk {
 			err = s.Ingest(a.Batch)
 		} else {
@@ -50,7 +58,13 @@ func (p *process) apply(a engine.Apply) {
 
 func (p *process) wipe(a engine.Wipe) {
 	s := p.stores[lifeKey{a.Task, a.Epoch}]
-	p.write(a.Task, func() { p.tell(engine.Applied{Task: a.Task, Epoch: a.Epoch, Err: s.Wipe(a.Store)}) })
+	p.write(a.Task, func() {
+		err := p.refused()
+		if err == nil {
+			err = s.Wipe(a.Store)
+		}
+		p.tell(engine.Applied{Task: a.Task, Epoch: a.Epoch, Err: err})
+	})
 }
 
 // write does something to the stores of a task in the writer pool, after what was asked for before.
@@ -64,5 +78,5 @@ func (p *process) write(id task.ID, f func()) {
 	if p.w.chance(p.w.mood.slowWrite) {
 		d = p.w.upTo(2 * time.Second)
 	}
-	p.w.send(l, d, p, f)
+	p.w.send(l, d, p, func() { p.onDisk(id, f) })
 }

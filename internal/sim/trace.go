@@ -149,6 +149,12 @@ func eventOf(ev engine.Event) (what string, id task.ID, a, b int64) {
 		what, id, a, b = "> part-stopped", ev.Failed.Source.Task, ev.Failed.Offset, int64(ev.Failed.Code)
 	case engine.MetadataKnown:
 		what = "> metadata"
+	case engine.StoreTrouble:
+		what = "> store-trouble"
+	case engine.DiskProbed:
+		what, a = "> disk-probed", ev.Free
+	case engine.StoresReady:
+		what = "> stores-ready"
 	}
 	return what, id, a, b
 }
@@ -203,6 +209,10 @@ func (w *world) traceAction(p *process, ac engine.Action) {
 		what, id, a, b = "  start-task", ac.Task, int64(ac.Epoch), first(ac.Positions)
 	case engine.ToTask:
 		what, id, a = taskEvent(ac.Event), ac.Task, int64(ac.Epoch)
+	case engine.ProbeDisk:
+		what = "  probe-disk"
+	case engine.ReadyStores:
+		what = "  ready-stores"
 	case engine.Done:
 		what = "  done"
 	default:

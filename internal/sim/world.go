@@ -44,7 +44,7 @@ func Run(cfg Config) Result {
 	w.loop()
 	r := Result{
 		Seed: cfg.Seed, Err: w.failed, Hash: w.trace.hash, Events: w.events, Virtual: w.now.Sub(epoch), Faults: w.faults, Foreign: w.oracle.foreign,
-		Lost: w.oracle.lost,
+		Lost: w.oracle.lost, Resumed: w.oracle.resumed,
 	}
 	if w.failed != nil {
 		r.Trace = w.trace.lines()
