@@ -59,6 +59,7 @@ func (a *App) shell(client *kafka.Client, state *stateDir) shell.Config {
 				Rack: c.Rack, TopologyVersion: c.TopologyVersion, Capacity: c.Capacity, Seed: rand.Uint64(), //nolint:gosec // jitter only
 			},
 			Specs: a.topology.Subtopologies, Hashes: a.hashes(), MaxStuck: c.MaxStuck, CloseWithin: c.CloseTimeout,
+			RestoreBytes: int(min(max(c.Memory/8, 1<<20), 64<<20)),
 			NoOffset:   func(string) engine.Reset { return c.NoOffset.engine(engine.ResetEarliest) },
 			OutOfRange: func(string) engine.Reset { return c.OutOfRange.engine(engine.ResetStop) },
 		},

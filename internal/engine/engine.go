@@ -33,7 +33,7 @@ type Config struct {
 	Backoff      time.Duration            // before something is tried again, doubled up to 2 s; default 100 ms (retry.backoff.ms)
 	MissingFor   time.Duration            // how long a topic may be gone before the application ends; default 10 s
 	QueueBytes   int                      // bound of an input partition's queue; default 4 MiB
-	RestoreBytes int                      // of a changelog that is read ahead of its store, and of one bulk write; default 8 MiB
+	RestoreBytes int                      // of one bulk write of a restore; those of all stores read three times as much ahead; default 32 MiB
 	MaxStuck     int                      // user calls past the watchdog before the application ends; default 3
 	StateDir     string                   // where the stores are, for errors
 }
@@ -47,7 +47,7 @@ func (c Config) withDefaults() Config {
 	c.Backoff = cmp.Or(c.Backoff, 100*time.Millisecond)
 	c.MissingFor = cmp.Or(c.MissingFor, 10*time.Second)
 	c.QueueBytes = cmp.Or(c.QueueBytes, 4<<20)
-	c.RestoreBytes = cmp.Or(c.RestoreBytes, 8<<20)
+	c.RestoreBytes = cmp.Or(c.RestoreBytes, 32<<20)
 	c.MaxStuck = cmp.Or(c.MaxStuck, 3)
 	if c.NoOffset == nil {
 		c.NoOffset = func(string) Reset { return ResetEarliest }
@@ -92,6 +92,7 @@ type Engine struct {
 	startAt   time.Time // when EnsureTopics is tried again
 	ensuring  bool
 	opens     opening
+	restores  restores
 	routes    routes
 	committer committer
 	purge     purge
@@ -189,6 +190,7 @@ func (e *Engine) handle(ev Event) {
 func (e *Engine) settle() {
 	e.settlePrepare() // may bring an assignment, which opens tasks
 	e.flushOpens()
+	e.flushRestores()
 	e.flushRoutes()
 	e.flushCommits()
 	e.settleState()

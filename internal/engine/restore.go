@@ -21,6 +21,9 @@ type restorePart struct {
 	end     int64 // the high watermark after the assignment
 	wipe    bool  // to be emptied first
 	wiping  bool
+	waits   bool // for its turn to read
+	room    int  // bytes that it is expected to hold
+	heard   time.Time
 	started time.Time
 	told    time.Time
 	records int64
@@ -29,6 +32,7 @@ type restorePart struct {
 	bytes   int
 	writing int64 // the position of the write on the way, or -1
 	weight  int   // bytes to give back when it is done
+	handed  int   // changes in it
 	done    bool
 }
 
@@ -71,7 +75,7 @@ func (e *Engine) fit(l *life, p *restorePart) {
 }
 
 func (e *Engine) beginPart(l *life, p *restorePart) {
-	p.begin, p.read, p.started, p.told = p.pos, p.pos, e.now, e.now
+	p.begin, p.read = p.pos, p.pos
 	if p.wipe {
 		p.wipe, p.wiping = false, true
 		l.ops = append(l.ops, storeOp{part: p, wipe: true})
@@ -86,8 +90,14 @@ func (e *Engine) fetchPart(l *life, p *restorePart) {
 		p.done = true
 		return
 	}
+	p.waits, e.restores.waiting = true, true
+}
+
+// readPart begins to read what fetchPart has made wait.
+func (e *Engine) readPart(l *life, p *restorePart) {
+	p.started, p.told = e.now, e.now
 	e.note(Notice{Kind: NoticeRestoreBegin, Task: l.id, Part: p.tp, Position: p.pos, End: p.end})
-	e.addRoute(l.source(p), Restore, p.pos, e.cfg.RestoreBytes*2)
+	e.addRoute(l.source(p), Restore, p.pos, e.bound(p))
 }
 
 func (e *Engine) restored(ev Restored) {
@@ -96,9 +106,11 @@ func (e *Engine) restored(ev Restored) {
 		return
 	}
 	p := l.part(ev.Source)
-	if p == nil || p.done {
+	if p == nil || p.done || p.waits {
 		return
 	}
+	p.heard = e.now
+	e.makeRoom(p, ev.Batch)
 	var r task.Record
 	var in task.Reader
 	for in.Reset(ev.Batch, 0); in.Next(&r); {
@@ -116,6 +128,28 @@ func (e *Engine) restored(ev Restored) {
 	e.writePart(l, p)
 }
 
+// makeRoom makes the changes of a bulk write as large as they will be if the records to come are like those of this batch.
+func (e *Engine) makeRoom(p *restorePart, b *task.Batch) {
+	n := len(b.Records)
+	for i := range b.Runs {
+		n += b.Runs[i].Count
+	}
+	if n == 0 || n <= cap(p.changes)-len(p.changes) {
+		return
+	}
+	if len(p.changes) == 0 {
+		batches := e.piece(p)/(b.Bytes+n*changeBytes) + 2
+		n = min(n*batches, max(n, int(p.end-p.read)))
+	}
+	p.changes = slices.Grow(p.changes, n)
+}
+
+// piece is what a bulk write begins at.
+func (e *Engine) piece(p *restorePart) int { return min(e.cfg.RestoreBytes, e.bound(p)*2/3) }
+
+// held is the memory of what has been read and is not written.
+func (p *restorePart) held() int { return p.bytes + p.weight + (len(p.changes)+p.handed)*changeBytes }
+
 func (l *life) part(src FetchSource) *restorePart {
 	for _, p := range l.restore {
 		if p.tp == src.TopicPartition && p.store == src.Index {
@@ -127,10 +161,10 @@ func (l *life) part(src FetchSource) *restorePart {
 
 // writePart writes what has been read, in pieces large enough for the bulk path, one at a time for a task.
 func (e *Engine) writePart(l *life, p *restorePart) {
-	if p.writing >= 0 || p.wiping || p.read <= p.pos || p.bytes < e.cfg.RestoreBytes && p.read < p.end {
+	if p.writing >= 0 || p.wiping || p.read <= p.pos || p.bytes+len(p.changes)*changeBytes < e.piece(p) && p.read < p.end {
 		return
 	}
-	p.writing, p.weight = p.read, p.bytes
+	p.writing, p.weight, p.handed = p.read, p.bytes, len(p.changes)
 	l.ops = append(l.ops, storeOp{part: p})
 	e.do(Apply{Task: l.id, Epoch: l.epoch, Bulk: true, Batch: &statestore.Batch{Stores: []statestore.StoreBatch{
 		{Store: p.store, Changes: p.changes, Position: p.read},
@@ -148,8 +182,9 @@ func (e *Engine) partApplied(l *life, p *restorePart) {
 	if p.writing < 0 || p.wiping {
 		return // it was begun anew meanwhile: the wipe comes behind this write
 	}
-	p.pos, p.writing = p.writing, -1
+	p.pos, p.writing, p.heard = p.writing, -1, e.now
 	e.consumed(l.source(p), Restore, p.weight)
+	p.weight, p.handed = 0, 0
 	e.progress(l, p)
 	if p.pos >= p.end {
 		p.done = true
@@ -197,7 +232,7 @@ func (e *Engine) settleRestore(l *life) {
 func (e *Engine) restoreOutOfRange(l *life, p *restorePart, first, end int64) {
 	untouched := p.pos == p.begin && p.records == 0 && p.pos == p.first
 	p.first, p.end = first, max(end, first)
-	p.pos, p.writing, p.changes, p.bytes, p.records = first, -1, nil, 0, 0
+	p.pos, p.writing, p.changes, p.bytes, p.weight, p.handed, p.records = first, -1, nil, 0, 0, 0, 0
 	if !untouched {
 		e.note(Notice{Kind: NoticeWiped, Task: l.id, Part: p.tp, Position: p.read, End: end, Text: "the changelog was cut while it was read"})
 		p.wipe = true

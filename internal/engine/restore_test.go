@@ -69,7 +69,7 @@ func TestRestoreReadsFromThePosition(t *testing.T) {
 	w.metadata()
 	add := only[Fetch](w)
 	require.Equal(t, Restore, add.Purpose)
-	require.Equal(t, FetchAdd{Source: w.source(), Offset: 4, LeaderEpoch: 5, Bound: 16 << 20}, add.Event)
+	require.Equal(t, FetchAdd{Source: w.source(), Offset: 4, LeaderEpoch: 5, Bound: 8 << 20}, add.Event)
 
 	w.step(Restored{Source: w.source(), Batch: changelog(6, 4, 5)})
 	require.Empty(t, acted[Apply](w), "it waits for more: bulk writes are large")

@@ -1,0 +1,93 @@
+package engine
+
+import (
+	"time"
+	"unsafe"
+
+	"github.com/understudy-streams/understudy/statestore"
+)
+
+// Stores that are restored at once share what is read ahead of them: few large tables for each cost a third less than many small ones, which
+// have to be merged later. So those with the least to read begin, and the others wait.
+const (
+	maxRestores    = 32        // that read at once
+	recordEstimate = 512       // bytes of a record whose size is not known
+	leastRoom      = 256 << 10 // counted for a restore
+	leastBound     = 8 << 20   // of what a restore may really hold, should its records be larger than estimated
+	stalledAfter   = time.Second
+)
+
+const changeBytes = int(unsafe.Sizeof(statestore.Change{}))
+
+// restores lets restores begin.
+type restores struct{ waiting bool } // one may wait
+
+// flushRestores lets the restores that wait begin, while what all of them may hold is within three bulk writes.
+func (e *Engine) flushRestores() {
+	for e.restores.waiting && e.admit() {
+	}
+}
+
+// admit lets the waiting restore with the least to read begin, if there is room for it.
+func (e *Engine) admit() bool {
+	var life *life
+	var next *restorePart
+	used, reading := 0, 0
+	for _, l := range e.order {
+		if l.state != lifeRestoring {
+			continue
+		}
+		for _, p := range l.restore {
+			switch {
+			case p.waits && (next == nil || p.end-p.pos < next.end-next.pos):
+				life, next = l, p
+			case !p.waits && !p.done && !p.wiping:
+				n, counts := e.holds(p)
+				used += n
+				reading += counts
+			}
+		}
+	}
+	if next == nil {
+		e.restores.waiting = false
+		return false
+	}
+	room := e.roomFor(next)
+	if used > 0 && (used+room > 3*e.cfg.RestoreBytes || reading >= maxRestores) {
+		return false
+	}
+	next.waits, next.room, next.heard = false, room, e.now
+	e.readPart(life, next)
+	return true
+}
+
+// roomFor estimates what a restore will hold: half as much again as one bulk write, so that reading goes on meanwhile, or all that is left.
+func (e *Engine) roomFor(p *restorePart) int {
+	most := e.cfg.RestoreBytes + e.cfg.RestoreBytes/2
+	if left := p.end - p.pos; left < int64(most/recordEstimate) {
+		return min(max(int(left)*recordEstimate, leastRoom), most)
+	}
+	return most
+}
+
+// bound is what a restore may really hold.
+func (e *Engine) bound(p *restorePart) int {
+	return max(p.room, min(leastBound, e.cfg.RestoreBytes+e.cfg.RestoreBytes/2))
+}
+
+// holds returns what is to be counted for a restore that has begun, and 1 if it reads. Whoever has heard nothing for a while, because no
+// broker leads its partition perhaps, does not keep others waiting.
+func (e *Engine) holds(p *restorePart) (bytes, reading int) {
+	held := p.held()
+	if p.read >= p.end {
+		return held, 0
+	}
+	if held == 0 {
+		stalled := p.heard.Add(stalledAfter)
+		if !e.now.Before(stalled) {
+			return 0, 0
+		}
+		e.wakeAt(stalled)
+	}
+	return max(held, p.room), 1
+}

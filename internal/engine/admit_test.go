@@ -1,0 +1,104 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/understudy-streams/understudy/statestore"
+	"github.com/understudy-streams/understudy/task"
+)
+
+// restoringStores takes a task to where it restores a store from each of these logs, which have so many records.
+func restoringStores(t *testing.T, change func(*Config), logs []string, records ...int64) *world {
+	w := openingWorld(t, func(c *Config) {
+		c.Specs[1].Stores = nil
+		for _, log := range logs {
+			c.Specs[1].Stores = append(c.Specs[1].Stores, task.Store{Spec: statestore.Spec{Name: "of " + log}, Changelog: log})
+		}
+		if change != nil {
+			change(c)
+		}
+	}, id10)
+	f := only[FetchOffsets](w)
+	positions := make([]int64, len(logs))
+	for i := range positions {
+		positions[i] = statestore.NoPosition
+	}
+	w.stores(id10, positions...)
+	w.committedAt(100, f)
+	ev := OffsetsListed{Request: only[ListOffsets](w).Request, Earliest: map[task.TopicPartition]int64{}, End: map[task.TopicPartition]int64{}}
+	for i, log := range logs {
+		tp := task.TopicPartition{Topic: log}
+		ev.Earliest[tp], ev.End[tp] = 0, records[i]
+	}
+	w.now = w.now.Add(123 * time.Millisecond) // apart from what the group does at times of its own
+	w.step(ev)
+	return w
+}
+
+// began lists the logs whose restores have begun, in order.
+func (w *world) began() []string {
+	out := []string{}
+	for _, n := range w.notices(NoticeRestoreBegin) {
+		out = append(out, n.Part.Topic)
+	}
+	return out
+}
+
+func (w *world) sourceOf(store int, log string) FetchSource {
+	return FetchSource{TopicPartition: task.TopicPartition{Topic: log}, Task: id10, Epoch: w.epoch(id10), Index: store}
+}
+
+// What is read ahead of all stores is bounded; the smallest begin.
+func TestRestoresTakeTurns(t *testing.T) {
+	w := restoringStores(t, func(c *Config) { c.RestoreBytes = 20 << 20 }, []string{"a", "b", "c", "d"}, 1e6, 10, 2e6, 3e6)
+	require.Equal(t, []string{"b", "a"}, w.began())
+	w.step(Restored{Source: w.sourceOf(1, "b"), Batch: changelog(10, 1, 2)})
+	require.Len(t, acted[Apply](w), 1)
+	require.Len(t, w.began(), 2, "what was read is not written yet")
+	w.step(Applied{Task: id10, Epoch: w.epoch(id10)})
+	require.Equal(t, []string{"b", "a", "c"}, w.began())
+
+	big := changelog(1e6, 1)
+	big.Bytes = 29 << 20
+	w.step(Restored{Source: w.sourceOf(0, "a"), Batch: big})
+	require.Len(t, acted[Apply](w), 1)
+	require.Len(t, w.began(), 3)
+	w.step(Applied{Task: id10, Epoch: w.epoch(id10)})
+	require.Equal(t, []string{"b", "a", "c", "d"}, w.began())
+}
+
+func TestSmallRestoresGoTogether(t *testing.T) {
+	w := restoringStores(t, nil, []string{"a", "b", "c", "d"}, 1e6, 10, 20, 30)
+	require.Equal(t, []string{"b", "c", "d", "a"}, w.began())
+}
+
+// A log that nobody leads must not keep the others waiting.
+func TestRestoreThatHearsNothingLetsOthersBegin(t *testing.T) {
+	w := restoringStores(t, nil, []string{"a", "b", "c"}, 1e6, 2e6, 3e6)
+	require.Equal(t, []string{"a", "b"}, w.began())
+	began := w.now
+	w.step(Restored{Source: w.sourceOf(1, "b"), Batch: changelog(5, 1)})
+	for len(w.began()) < 3 && w.now.Before(began.Add(2*stalledAfter)) {
+		w.now = w.wake
+		w.step(Tick{})
+	}
+	require.Equal(t, []string{"a", "b", "c"}, w.began())
+	require.Equal(t, stalledAfter, w.now.Sub(began), "it asks to be woken")
+}
+
+// The changes of a bulk write are made as large at once as they will be.
+func TestRestoreMakesRoomForItsChangesOnce(t *testing.T) {
+	w := restoring(t, func(c *Config) { c.RestoreBytes = 9_000 }, statestore.NoPosition, 0, 200)
+	w.metadata()
+	p := w.e.lives[id10].restore[0]
+	w.step(Restored{Source: w.source(), Batch: changelog(10, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9)})
+	first := &p.changes[0]
+	for at := int64(10); p.writing < 0; at++ {
+		w.step(Restored{Source: w.source(), Batch: changelog(at+1, at)})
+	}
+	require.Same(t, first, &only[Apply](w).Batch.Stores[0].Changes[0])
+	require.Len(t, only[Apply](w).Batch.Stores[0].Changes, 58)
+}
