@@ -37,7 +37,7 @@ func connect(brokers string) (*cluster, error) {
 
 func (c *cluster) open(opts ...kgo.Opt) (*kgo.Client, error) {
 	return kgo.NewClient(append(opts, kgo.SeedBrokers(strings.Split(c.brokers, ",")...), kgo.ProducerBatchCompression(kgo.NoCompression()),
-		kgo.ProducerBatchMaxBytes(256<<10), kgo.ProducerLinger(20*time.Millisecond), kgo.MaxBufferedRecords(200_000), kgo.MetadataMinAge(100*time.Millisecond), kgo.RetryTimeout(patience), kgo.RecordDeliveryTimeout(time.Minute))...)
+		kgo.ProducerBatchMaxBytes(256<<10), kgo.ProducerLinger(20*time.Millisecond), kgo.MaxBufferedRecords(200_000), kgo.MetadataMinAge(100*time.Millisecond), kgo.RetryTimeout(patience), kgo.RecordDeliveryTimeout(time.Minute), kgo.UnknownTopicRetries(-1))...)
 }
 
 func (c *cluster) close() { c.client.Close() }
@@ -115,7 +115,7 @@ func (w *writer) close(ctx context.Context) error {
 	}
 }
 
-// recreate leaves the topic empty. A deletion is not done when the broker answers, so the creation is tried again.
+// recreate leaves the topic empty, with leaders for all partitions. A deletion is not done when the broker answers, so the creation is tried again.
 func (c *cluster) recreate(ctx context.Context, topic string, partitions int32, stamps bool) error {
 	if err := c.drop(ctx, topic); err != nil {
 		return err
@@ -126,10 +126,29 @@ func (c *cluster) recreate(ctx context.Context, topic string, partitions int32, 
 	}
 	for deadline := time.Now().Add(time.Minute); ; {
 		_, err := c.admin.CreateTopic(ctx, partitions, 1, configs, topic)
-		if err == nil || !errors.Is(err, kerr.TopicAlreadyExists) || time.Now().After(deadline) {
+		if err == nil {
+			return c.led(ctx, topic, int(partitions), deadline)
+		}
+		if !errors.Is(err, kerr.TopicAlreadyExists) || time.Now().After(deadline) {
 			return err
 		}
 		if err := pause(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// led waits until the topic's ends can be asked for, which takes a leader each.
+func (c *cluster) led(ctx context.Context, topic string, partitions int, deadline time.Time) error {
+	for {
+		ends, _, err := c.ends(ctx, topic)
+		if err == nil && len(ends[topic]) == partitions {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("topic %s has %d partitions with leaders, want %d: %w", topic, len(ends[topic]), partitions, err)
+		}
+		if err := pause(ctx, 20*time.Millisecond); err != nil {
 			return err
 		}
 	}
