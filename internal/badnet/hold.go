@@ -1,6 +1,8 @@
 package badnet
 
 import (
+	"time"
+
 	"github.com/Shopify/toxiproxy/v2/stream"
 	"github.com/Shopify/toxiproxy/v2/toxics"
 )
@@ -28,13 +30,7 @@ func (*hold) Pipe(stub *toxics.ToxicStub) {
 	for {
 		select {
 		case <-stub.Interrupt:
-			for _, c := range h.chunks {
-				stub.Output <- c
-			}
-			h.chunks = nil
-			if h.ended {
-				stub.Close()
-			}
+			h.letGo(stub)
 			return
 		case c := <-in:
 			if c == nil {
@@ -43,5 +39,19 @@ func (*hold) Pipe(stub *toxics.ToxicStub) {
 			}
 			h.chunks = append(h.chunks, c)
 		}
+	}
+}
+
+// letGo passes on what has been kept back. A receiver that has gone takes nothing any more.
+func (h *held) letGo(stub *toxics.ToxicStub) {
+	for _, c := range h.chunks {
+		if stub.WriteOutput(c, time.Second) != nil {
+			h.ended = true
+			break
+		}
+	}
+	h.chunks = nil
+	if h.ended {
+		stub.Close()
 	}
 }

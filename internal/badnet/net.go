@@ -67,9 +67,9 @@ func (n *Net) Routes() Routes {
 	return r
 }
 
-// Close ends all connections. What is held back is lost.
+// Close ends all faults and connections.
 func (n *Net) Close() {
-	_ = n.Refuse() // of a proxy that never started there is nothing to end
+	_ = errors.Join(n.Heal(), n.Refuse()) // of a proxy that has not started there is nothing to end
 }
 
 // Spoil makes connections faulty, those there are and those to come, until Heal.

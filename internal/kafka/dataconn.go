@@ -56,7 +56,7 @@ func (c *Client) dialData(ctx context.Context, broker int32, key, version int16,
 		return nil, err
 	}
 	d := &dataConn{conn: k, nc: k.dialer.raw, client: c.settings.conf.ClientID, timeout: c.timeout}
-	d.frame.r = bufio.NewReaderSize(d.nc, 64<<10)
+	d.frame.r = bufio.NewReaderSize(paced{d.nc, c.timeout}, 64<<10)
 	return d, nil
 }
 
@@ -87,17 +87,46 @@ func (d *dataConn) begin(key, version int16) {
 	d.buf = appendString(b, d.client)
 }
 
-// send writes the request that is in the buffer.
-func (d *dataConn) send(now time.Time) error {
+// writePiece is how much of a request may be written in the time that a request has.
+const writePiece = 128 << 10
+
+// send writes the request that is in the buffer. Somebody may be waiting for answers on the connection already, for as long as told: as long
+// as the request is being written, they wait anew.
+func (d *dataConn) send(now time.Time, waiting time.Duration) error {
 	putInt32(d.buf, int32(len(d.buf)-4))
-	if err := d.nc.SetWriteDeadline(now.Add(d.timeout)); err != nil {
-		return err
+	for rest := d.buf; len(rest) > 0; now = time.Now() {
+		if err := d.nc.SetWriteDeadline(now.Add(d.timeout)); err != nil {
+			return err
+		}
+		n, err := d.nc.Write(rest[:min(writePiece, len(rest))])
+		if err != nil {
+			return err
+		}
+		if rest = rest[n:]; len(d.buf) > writePiece && waiting > 0 {
+			if err := d.nc.SetReadDeadline(time.Now().Add(waiting)); err != nil {
+				return err
+			}
+		}
 	}
-	_, err := d.nc.Write(d.buf)
 	if cap(d.buf) > 8<<20 {
 		d.buf = nil // one huge request does not pin its buffer
 	}
-	return err
+	return nil
+}
+
+// paced is the connection as answers are read from it. A slow line is no silent one: what has brought something may take as long again. Else an
+// answer that is larger than what the line carries in that time would be asked for without an end.
+type paced struct {
+	nc      net.Conn
+	timeout time.Duration
+}
+
+func (p paced) Read(b []byte) (int, error) {
+	n, err := p.nc.Read(b)
+	if n > 0 && err == nil {
+		err = p.nc.SetReadDeadline(time.Now().Add(p.timeout))
+	}
+	return n, err
 }
 
 // fail closes the connection, whose stream has no known position any more.

@@ -28,15 +28,15 @@ func (c *Client) DialFetch(ctx context.Context, broker int32) (*FetchConn, error
 // Close closes the connection at once; a Fetch in progress returns an error with ErrClosed in its chain.
 func (f *FetchConn) Close() { f.data.conn.close() }
 
-// Fetch sends one request and waits for its answer, for MaxWait and the request timeout at most. The memory of the batches is the caller's,
-// who may give it back with Recycle.
+// Fetch sends one request and waits for its answer, for MaxWait and the request timeout at most without a byte of it. The memory of the
+// batches is the caller's, who may give it back with Recycle.
 // After an error the connection is dead.
 func (f *FetchConn) Fetch(req FetchRequest) (*FetchResponse, error) {
 	d := f.data
 	d.begin(keyFetch, versionFetch)
 	d.buf = appendFetch(d.buf, req)
 	now := time.Now()
-	err := d.send(now)
+	err := d.send(now, 0)
 	if err == nil {
 		err = d.nc.SetReadDeadline(now.Add(req.MaxWait + d.timeout))
 	}

@@ -34,11 +34,11 @@ type ProduceConn struct {
 
 // produceCall is a request that waits for its answer.
 type produceCall struct {
-	corr     int32
-	parts    []task.TopicPartition
-	deadline time.Time
-	silent   bool // nothing will be answered
-	done     func(ProduceResponse, error)
+	corr   int32
+	parts  []task.TopicPartition
+	wait   time.Duration // for the answer, from the one before it on
+	silent bool          // nothing will be answered
+	done   func(ProduceResponse, error)
 }
 
 // DialProduce connects to the broker with that id. See DialFetch for brokers that limit the life of a session.
@@ -77,13 +77,13 @@ func (p *ProduceConn) Produce(req ProduceRequest, done func(ProduceResponse, err
 		return err
 	}
 	now := time.Now()
-	call := produceCall{corr: p.data.corr, deadline: now.Add(req.Timeout + p.data.timeout), silent: req.Acks == 0, done: done}
+	call := produceCall{corr: p.data.corr, wait: req.Timeout + p.data.timeout, silent: req.Acks == 0, done: done}
 	call.parts = make([]task.TopicPartition, len(req.Batches))
 	for i := range req.Batches {
 		call.parts[i] = req.Batches[i].TopicPartition
 	}
 	if call.silent {
-		if err := p.data.send(now); err != nil {
+		if err := p.data.send(now, call.wait); err != nil {
 			return p.fail(err)
 		}
 		return p.hand(call)
@@ -91,7 +91,7 @@ func (p *ProduceConn) Produce(req ProduceRequest, done func(ProduceResponse, err
 	if err := p.hand(call); err != nil {
 		return err
 	}
-	if err := p.data.send(now); err != nil {
+	if err := p.data.send(now, call.wait); err != nil {
 		_ = p.fail(err) // told to done
 	}
 	fail.Point("produce.written")
@@ -197,7 +197,7 @@ func (p *ProduceConn) answer(call produceCall) (ProduceResponse, error) {
 	if call.silent {
 		return unanswered(call.parts), nil
 	}
-	if err := p.data.nc.SetReadDeadline(call.deadline); err != nil {
+	if err := p.data.nc.SetReadDeadline(time.Now().Add(call.wait)); err != nil {
 		return ProduceResponse{}, p.fail(err)
 	}
 	f := &p.data.frame
