@@ -42,6 +42,8 @@ type App struct {
 	said     map[string]time.Time // repeated failures, when they were logged last
 	called   atomic.Bool
 	tune     func(*shell.Config) // tests shorten times with it
+	again    func() bool         // whether a run that ends now is to begin anew
+	rebuild  bool                // the run that has ended is to
 	stateFS  vfs.FS              // tests let it fail; nil: the operating system's
 
 	mu      sync.Mutex
@@ -112,16 +114,7 @@ func (a *App) run(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = client.Close() }() // only sockets are left
-	state, err := a.awaitState(ctx)
-	if err != nil || state == nil {
-		return err
-	}
-	r := shell.New(a.shell(client, state))
-	if !a.begin(r) {
-		return state.close(nil, a.cfg.Log)
-	}
-	err = r.Run(ctx)
-	return state.close(publicError(err), a.cfg.Log)
+	return a.runs(ctx, client)
 }
 
 // begin makes the runtime known to Close. It reports false if Close was called already.

@@ -7,8 +7,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/understudy-streams/understudy/internal/engine"
 	"github.com/understudy-streams/understudy/internal/group"
 	"github.com/understudy-streams/understudy/internal/kafka"
@@ -42,9 +40,6 @@ func (a *App) openState() (*stateDir, error) {
 	if err != nil {
 		return nil, err
 	}
-	if dir.PutAside != "" {
-		a.cfg.Log.Warn("the state could not be opened and was put aside, it is restored from the changelogs", zap.String("path", dir.PutAside))
-	}
 	return &stateDir{processID: dir.ProcessID, backend: dir, writers: pebblestore.NewWriters(storeWriters), dir: dir}, nil
 }
 
@@ -60,8 +55,8 @@ func (a *App) shell(client *kafka.Client, state *stateDir) shell.Config {
 			},
 			Specs: a.topology.Subtopologies, Hashes: a.hashes(), MaxStuck: c.MaxStuck, CloseWithin: c.CloseTimeout,
 			RestoreBytes: int(min(max(c.Memory/8, 1<<20), 64<<20)),
-			NoOffset:   func(string) engine.Reset { return c.NoOffset.engine(engine.ResetEarliest) },
-			OutOfRange: func(string) engine.Reset { return c.OutOfRange.engine(engine.ResetStop) },
+			NoOffset:     func(string) engine.Reset { return c.NoOffset.engine(engine.ResetEarliest) },
+			OutOfRange:   func(string) engine.Reset { return c.OutOfRange.engine(engine.ResetStop) },
 		},
 		Sender: engine.SenderConfig{Linger: c.Linger},
 		Client: client, Codec: c.Compression, Backend: state.backend,

@@ -23,6 +23,9 @@ type Listener struct {
 	Task func(id TaskID, state string)
 	// Restore is called when the restore of a store begins, about once a second while it goes on, and when it has ended.
 	Restore func(RestoreProgress)
+	// PutAside is called when the state on disk was found to be damaged. It lies at path now, with at most one that was put aside before, and
+	// is restored from the changelogs.
+	PutAside func(path string)
 	// Wiped is called when what is on disk does not fit the changelog: it is thrown away and rebuilt. Reason says how it does not fit.
 	Wiped func(id TaskID, topic string, partition int32, reason string)
 	// Retry is called each time something failed that is tried again without an end: no broker answers, a commit was refused. What names
@@ -69,6 +72,9 @@ func (a *App) tell(n engine.Notice) {
 	l := &a.cfg.Listener
 	switch n.Kind {
 	case engine.NoticeState:
+		if n.State == engine.Closed && !a.ends() {
+			return
+		}
 		a.setState(State(n.State))
 		if l.State != nil {
 			l.State(State(n.State))
@@ -88,6 +94,10 @@ func (a *App) tell(n engine.Notice) {
 	case engine.NoticeRestoreBegin, engine.NoticeRestore, engine.NoticeRestoreEnd:
 		if l.Restore != nil {
 			l.Restore(progressOf(n))
+		}
+	case engine.NoticePutAside:
+		if l.PutAside != nil {
+			l.PutAside(n.Text)
 		}
 	case engine.NoticeWiped:
 		if l.Wiped != nil {

@@ -106,15 +106,18 @@ func (e *CommitError) Unwrap() error { return e.Code }
 
 // StoreError says that the stores of a task, or the database that they are in, failed.
 type StoreError struct {
-	Task task.ID // the zero ID where it was no task's operation: Op is flush, probe or reopen
+	Task task.ID // the zero ID where it was no task's operation: Op is flush, probe, reopen or read
 	Op   string
 	Dir  string // the state directory
 	Err  error
 }
 
+// OpRead is the operation of a StoreError about state that cannot be read.
+const OpRead = "read"
+
 func (e *StoreError) Error() string {
 	switch {
-	case e.Op == "flush" || e.Op == "probe" || e.Op == "reopen":
+	case e.Op == "flush" || e.Op == "probe" || e.Op == "reopen" || e.Op == OpRead:
 		return fmt.Sprintf("%s state in %s: %v", e.Op, e.Dir, e.Err)
 	case e.Dir == "":
 		return fmt.Sprintf("task %s: %s stores: %v", e.Task, e.Op, e.Err)

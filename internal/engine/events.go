@@ -307,6 +307,7 @@ const (
 	NoticeCommitRefused  NoticeKind = "commit-refused"  // a commit was refused and is tried again: Part, Err
 	NoticeReleaseOverdue NoticeKind = "release-overdue" // a task missed the budget of a release and stays claimed: Task
 	NoticeStuck          NoticeKind = "stuck"           // a user call outlasted the watchdog: Task, Err
+	NoticePutAside       NoticeKind = "put aside"       // the state was damaged: Text, where it lies now
 	NoticeSuspended      NoticeKind = "suspended"       // the disk is full, all tasks end: Err, a *NoRoomError
 	NoticeResumed        NoticeKind = "resumed"         // there is room again: Took
 )

@@ -43,7 +43,19 @@ func (d *disk) start() {
 	d.r.cfg.Disk.Watch(func(err error) {
 		select {
 		case d.trouble <- err:
+			return
 		default: // another one is being looked at; what lasts comes again
+		}
+		var damaged *pebblestore.CorruptError
+		if errors.As(err, &damaged) { // that is told once
+			select {
+			case <-d.trouble:
+			default:
+			}
+			select {
+			case d.trouble <- err:
+			default:
+			}
 		}
 	})
 	d.r.request(d.watch)
@@ -64,8 +76,9 @@ func (d *disk) watch(ctx context.Context) {
 			return
 		case err := <-d.trouble:
 			var broken *pebblestore.BrokenError
+			var damaged *pebblestore.CorruptError
 			switch told := d.explain(err); {
-			case d.isFull(told), errors.As(err, &broken):
+			case d.isFull(told), errors.As(err, &broken), errors.As(err, &damaged):
 				d.r.post(engine.StoreTrouble{Err: told})
 			case late == nil:
 				late = time.After(d.wait())

@@ -175,6 +175,9 @@ func (d *Dir) aside() aside {
 // Aside names the databases that lie aside, the oldest first: at most two.
 func (d *Dir) Aside() ([]string, error) { return d.aside().list() }
 
+// Corruption returns a *CorruptError if damage has been found in the database since it was opened, nil if none has.
+func (d *Dir) Corruption() error { return d.db().Corruption() }
+
 // mark leaves a note of damage. If it cannot, Close tries again.
 func (d *Dir) mark(damage error) { d.unmarked.Store(mark(d.opts.FS, d.opts.Dir, damage) != nil) }
 
