@@ -1,42 +1,69 @@
 package sim
 
-import (
-	"container/heap"
-	"time"
-)
+import "time"
 
 // event is something that happens at a time, to a process or, with none, in the world.
 type event struct {
-	at  time.Time
+	at  int64 // nanoseconds after the epoch
 	seq uint64
 	p   *process
 	run func()
 }
 
-type queue []*event
+func (e *event) before(o *event) bool { return e.at < o.at || e.at == o.at && e.seq < o.seq }
 
-func (q queue) Len() int { return len(q) }
-func (q queue) Less(i, j int) bool {
-	if !q[i].at.Equal(q[j].at) {
-		return q[i].at.Before(q[j].at)
+// queue is a heap of events, the next one first, of four children a node: half of what a run does is here.
+type queue []event
+
+func (q *queue) push(e event) {
+	s := append(*q, e)
+	i := len(s) - 1
+	for i > 0 {
+		up := (i - 1) / 4
+		if !e.before(&s[up]) {
+			break
+		}
+		s[i] = s[up]
+		i = up
 	}
-	return q[i].seq < q[j].seq
+	s[i] = e
+	*q = s
 }
-func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *queue) Push(x any)   { *q = append(*q, x.(*event)) }
-func (q *queue) Pop() any {
-	old := *q
-	n := len(old) - 1
-	e := old[n]
-	old[n] = nil
-	*q = old[:n]
-	return e
+
+func (q *queue) pop() event {
+	s := *q
+	top, n := s[0], len(s)-1
+	e := s[n]
+	s[n] = event{}
+	s = s[:n]
+	i := 0
+	for {
+		least := 4*i + 1
+		if least >= n {
+			break
+		}
+		for c := least + 1; c < min(4*i+5, n); c++ {
+			if s[c].before(&s[least]) {
+				least = c
+			}
+		}
+		if !s[least].before(&e) {
+			break
+		}
+		s[i] = s[least]
+		i = least
+	}
+	if n > 0 {
+		s[i] = e
+	}
+	*q = s
+	return top
 }
 
 // at plans an event. One for a process that has died by then never happens.
 func (w *world) at(t time.Time, p *process, run func()) {
 	w.seq++
-	heap.Push(&w.queue, &event{at: later(t, w.now), seq: w.seq, p: p, run: run})
+	w.queue.push(event{at: max(t.Sub(epoch), w.now.Sub(epoch)).Nanoseconds(), seq: w.seq, p: p, run: run})
 }
 
 func (w *world) after(d time.Duration, p *process, run func()) { w.at(w.now.Add(d), p, run) }

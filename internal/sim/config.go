@@ -10,9 +10,9 @@ import (
 // Config describes a run. Zero fields are replaced by the defaults named here; what they do not say is drawn from the seed.
 type Config struct {
 	Seed      uint64
-	Instances int   // processes; default 3
-	Brokers   int   // default 3
-	Parts     int32 // partitions of each topic; default 3
+	Instances int   // processes; default 2 to 4
+	Brokers   int   // default 1 or 3
+	Parts     int32 // partitions of each topic; default 2 to 4
 	Records   int   // input records; default 120
 	Calm      bool  // no faults at all
 	// Trace gets every line of the trace as it happens. May be nil.
@@ -26,30 +26,38 @@ type Result struct {
 	Hash    uint64 // over everything that happened, in order
 	Events  int    // of the queue
 	Virtual time.Duration
-	Faults  []string // that were played
-	Foreign int      // changelog records of one who did not run the task any more
-	Resumed int      // how often a process came back after its disk was full
-	Lost    int      // records that are gone from a changelog because of them
-	Trace   []string // the last things that happened, only beside an Err
+	Healed  time.Duration // how long it took to become whole after the last fault
+	Faults  []string      // that were played
+	Seen    Tally         // what had an effect
+
+	// Only beside an Err: the partitions that it is about, the last things that happened to them, and the last things that happened at all.
+	Concerned     string
+	Around, Trace []string
 }
 
 func (r Result) String() string {
 	if r.Err == nil {
 		return fmt.Sprintf("seed %d: held; %d events, %v, %d faults", r.Seed, r.Events, r.Virtual, len(r.Faults))
 	}
-	return fmt.Sprintf("seed %d: %v\nfaults:\n  %s\ntrace:\n%s\nreplay: go test ./internal/sim -run TestSeeds -sim.seed=%d",
-		r.Seed, r.Err, strings.Join(r.Faults, "\n  "), strings.Join(r.Trace, "\n"), r.Seed)
+	s := fmt.Sprintf("seed %d: %v\n\nfaults:\n%s\n", r.Seed, r.Err, strings.Join(r.Faults, "\n"))
+	if r.Concerned != "" {
+		s += fmt.Sprintf("\nthe last of %s:\n%s\n", r.Concerned, strings.Join(r.Around, "\n"))
+	}
+	s += fmt.Sprintf("\nthe last of everything:\n%s\n", strings.Join(r.Trace, "\n"))
+	return s + fmt.Sprintf("\nreplay, with -v from the beginning: go test ./internal/sim -run 'TestSeeds$' -sim.seed=%d\n", r.Seed)
 }
 
 func (c Config) withDefaults() Config {
+	rng := rand.New(rand.NewPCG(c.Seed, 0x73697a65))
+	instances, brokers, parts := 2+rng.IntN(3), []int{1, 3, 3}[rng.IntN(3)], 2+rng.Int32N(3)
 	if c.Instances <= 0 {
-		c.Instances = 3
+		c.Instances = instances
 	}
 	if c.Brokers <= 0 {
-		c.Brokers = 3
+		c.Brokers = brokers
 	}
 	if c.Parts <= 0 {
-		c.Parts = 3
+		c.Parts = parts
 	}
 	if c.Records <= 0 {
 		c.Records = 120
@@ -61,7 +69,7 @@ const (
 	session   = 6 * time.Second
 	rebalance = 8 * time.Second
 	faultTime = 20 * time.Second // faults are played up to then
-	healTime  = 60 * time.Second // after the last fault everything must be committed and stable within it
+	healTime  = 30 * time.Second // after the last fault everything must be committed and stable within it: messages held by a partition, a session, a round
 	words     = 8
 )
 
@@ -82,6 +90,8 @@ type mood struct {
 	restore   int           // bound of a bulk write, in bytes
 	perUpdate bool          // the table emits with every record, not at commit
 	flush     time.Duration // between two flushes of a disk
+	sync      float64       // probability that a store write is the last of what survives a crash now
+	load      time.Duration // that a new coordinator needs
 	faults    int           // how many are played
 }
 
@@ -93,6 +103,7 @@ func newMood(rng *rand.Rand, calm bool) mood {
 		turn: 1 + rng.IntN(20), commit: pick(100*time.Millisecond, 500*time.Millisecond, time.Second),
 		queue: []int{300, 4 << 20}[rng.IntN(2)], restore: []int{200, 8 << 20}[rng.IntN(2)],
 		perUpdate: rng.IntN(2) == 0, fetchWait: pick(200*time.Millisecond, 500*time.Millisecond), flush: pick(time.Second, 10*time.Second, time.Hour),
+		sync: []float64{0, 0.1, 0.5}[rng.IntN(3)], load: pick(0, 50*time.Millisecond, time.Second),
 	}
 	if calm {
 		return m

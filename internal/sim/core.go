@@ -57,8 +57,12 @@ func (p *process) carry(a engine.Action) {
 	case engine.StartTask:
 		p.startTask(a)
 	case engine.ToTask:
+		p.w.oracle.told(p, a)
 		p.tellTask(a.Task, a.Epoch, a.Event)
 	case engine.ToSender:
+		if t, ok := a.Event.(engine.Tenure); ok {
+			p.w.oracle.changes(t.Partition).granted(t)
+		}
 		p.sender.put(a.Event)
 	case engine.Wake:
 		p.wake.set(p.w, a.At, p, func() { p.step(engine.Tick{}) })

@@ -42,6 +42,7 @@ func (h *host) complain() {
 		return
 	}
 	if h.p != nil {
+		h.p.troubled = true
 		h.p.tell(engine.StoreTrouble{Err: h.noRoom()})
 	}
 	h.w.after(time.Second, nil, h.complain)
@@ -79,9 +80,14 @@ func (p *process) onDisk(id task.ID, f func()) {
 	f()
 }
 
-// refused says that a write fails for want of room.
+// refused says that a write fails: because the disk is broken, or for want of room.
 func (p *process) refused() error {
+	if h := p.host; h.fails > 0 {
+		h.fails--
+		return errDisk
+	}
 	if p.host.full && p.w.rng.IntN(2) == 0 {
+		p.troubled = true
 		return p.host.noRoom()
 	}
 	return nil
@@ -114,10 +120,11 @@ func (p *process) readyStores() {
 func (o *oracle) suspension(p *process, kind engine.NoticeKind) {
 	switch kind {
 	case engine.NoticeSuspended:
+		o.w.saw(DiskFull)
 		p.suspended = true
 	case engine.NoticeResumed:
+		o.w.saw(Resumed)
 		p.suspended = false
-		o.resumed++
 	}
 }
 
@@ -128,7 +135,7 @@ func (o *oracle) leaves(p *process, a group.Action) {
 	}
 	for _, id := range slices.SortedFunc(maps.Keys(o.runs), task.ID.Compare) {
 		if slices.Contains(o.runs[id], p) {
-			o.w.violated("%s leaves the group while it runs task %v", p.name, id)
+			o.w.violatedTask(id, "%s leaves the group while it runs task %v", p.name, id)
 		}
 	}
 }

@@ -18,7 +18,7 @@ func TestFullDisks(t *testing.T) {
 				filled++
 			}
 		}
-		resumed += r.Resumed
+		resumed += r.Seen[Resumed]
 	}
 	t.Logf("%d full disks, %d suspensions that ended", filled, resumed)
 	require.Greater(t, filled, 10)

@@ -8,7 +8,12 @@
 //	world     the queue, the clock, the random numbers, the broker model
 //	link      a connection of a process to a node: order kept, requests and answers delayed, cut by faults
 //	host      a machine with its disk; process, what runs on it between two crashes
-//	oracle    what must hold at every moment; end, what must hold when the faults are over
+//	faults    what goes wrong; kinds, what of it had an effect, so that a test can say that all of it was tried
+//	oracle    what must hold at every moment; changes, of changelogs and stores; end, what must hold when the faults are over
+//	trace     what is said of a seed that failed: the partitions concerned first; ──▶ is a request, ◀── an answer, ──╳ one of them that is lost
+//
+// What it does not do: partitions are never added, brokers never lose what they have acknowledged, no topic is deleted, generations do not
+// get so high that the ids of writers change (see engine.tenure), tasks have no timers.
 //
 // The application counts words: input, repartition by word, a logged store, an output. A row of the store holds, beside the count, the set of
 // the input records in it, so that a lost record is noticed even where another one was counted twice.

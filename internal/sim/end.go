@@ -15,13 +15,14 @@ import (
 // heal ends the faults: everything that is down comes back, nothing is lost any more; who is paused sleeps on. From now on the run has healTime to become whole.
 func (w *world) heal() {
 	w.healed = true
-	w.noteText(nil, "heal", "")
+	w.noteText(nil, "the faults are over", "", ^parts(0))
 	for node := range int32(w.cfg.Brokers) {
 		if w.oracle.down[node] {
 			w.restartBroker(node)
 		}
 	}
 	for _, h := range w.hosts {
+		h.hold, h.fails, h.cutOut, h.cutIn = false, 0, w.now, w.now
 		h.makeRoom()
 		h.comeBack()
 	}
@@ -33,6 +34,7 @@ func (w *world) look(deadline time.Time) {
 	missing := w.missing()
 	switch {
 	case missing == "":
+		w.whole = w.now
 		w.judge()
 		w.closeAll()
 	case w.now.After(deadline):
@@ -99,14 +101,14 @@ func (w *world) judge() {
 	calm := len(w.faults) == 0 && w.mood.loss == 0
 	found := map[string]bool{}
 	for part := range w.cfg.Parts {
-		if w.oracle.strange[part] > 0 {
-			w.judgeStrange(part, found)
-			continue
-		}
 		store := rows(w.openOf(part).Reader(0))
 		for _, word := range slices.Sorted(maps.Keys(store)) {
 			found[word] = true
-			w.judgeWord(word, store[word], calm)
+			w.judgeWord("the store", part, word, store[word], calm)
+		}
+		changelog := w.oracle.changes(part).fold(int64(len(w.oracle.logs[counts(part)])))
+		for _, word := range slices.Sorted(maps.Keys(changelog)) {
+			w.judgeWord("the changelog", part, word, changelog[word], calm)
 		}
 		if !w.oracle.outOfOrder[part] {
 			w.judgeOutput(part, store)
@@ -119,31 +121,19 @@ func (w *world) judge() {
 	}
 }
 
-// judgeStrange looks at what a restore would make of a changelog that a stranger wrote to: whatever he overwrote is lost with the next move.
-func (w *world) judgeStrange(part int32, found map[string]bool) {
-	rows := w.oracle.fold(part, int64(len(w.oracle.logs[counts(part)])))
-	for id, word := range w.source.word {
-		if row, ok := rows[word]; ok && !has(row, id) {
-			w.oracle.lost++
-		}
-	}
-	for word := range rows {
-		found[word] = true
-	}
-}
-
 func counts(part int32) task.TopicPartition {
 	return task.TopicPartition{Topic: topicCounts, Partition: part}
 }
 
-func (w *world) judgeWord(word string, row []byte, calm bool) {
+// judgeWord holds a row against the truth. What is missing in a store is lost; what is missing in its changelog will be, with the next move.
+func (w *world) judgeWord(where string, part int32, word string, row []byte, calm bool) {
 	for id, of := range w.source.word {
 		if of == word && !has(row, id) {
-			w.violated("record %d of %s is not counted", id, word)
+			w.violatedAt(counts(part), "record %d of %s is not in %s of partition %d", id, word, where, part)
 		}
 	}
 	if n, truth := countOf(row), w.source.truth[word]; n < truth || calm && n != truth {
-		w.violated("%s was counted %d times, the truth is %d", word, n, truth)
+		w.violatedAt(counts(part), "%s was counted %d times in %s of partition %d, the truth is %d", word, n, where, part, truth)
 	}
 }
 
@@ -155,7 +145,7 @@ func (w *world) judgeOutput(part int32, store map[string][]byte) {
 	}
 	for _, word := range slices.Sorted(maps.Keys(store)) {
 		if !bytes.Equal(last[word], store[word]) {
-			w.violated("the last output of %s is %d, the store has %d", word, countIn(last[word]), countOf(store[word]))
+			w.violatedAt(counts(part), "the last output of %s is %d, the store has %d", word, countIn(last[word]), countOf(store[word]))
 		}
 	}
 }
@@ -173,15 +163,15 @@ func (w *world) openOf(part int32) *openStores {
 	return nil
 }
 
-// stored says whether who runs the task of a partition has in its store what its changelog says, where the last record of that is his own: he
-// does not know of a stranger's before he writes again.
+// stored says whether who runs the task of a partition has in its store what its changelog says, if it does not end with records of a
+// stranger: he does not know of those before he writes himself.
 func (w *world) stored(part int32) bool {
 	log, s := w.oracle.logs[counts(part)], w.openOf(part)
 	n := len(log)
-	if n == 0 || s == nil || log[n-1].by != w.oracle.last[task.ID{Subtopology: 1, Partition: part}] {
+	if n == 0 || s == nil || log[n-1].strange {
 		return s != nil
 	}
-	return maps.EqualFunc(rows(s.Reader(0)), w.oracle.fold(part, int64(n)), bytes.Equal)
+	return maps.EqualFunc(rows(s.Reader(0)), w.oracle.changes(part).fold(int64(n)), bytes.Equal)
 }
 
 // closeAll ends all processes; the group must be empty afterwards.

@@ -14,7 +14,7 @@ import (
 func (w *world) planFaults() {
 	kinds := []func(){
 		w.crashProcess, w.crashProcess, w.closeProcess, w.pauseBriefly, w.pauseLong, w.crashBroker, w.moveLeader, w.moveCoordinator, w.compact, w.cutLinks, w.holdRequest,
-		w.mark, w.holdOffset, w.fillDisk,
+		w.mark, w.holdOffset, w.truncate, w.partition, w.partition, w.failWrites, w.jumpClock, w.evict, w.fillDisk,
 	}
 	for range w.mood.faults {
 		kind := kinds[w.rng.IntN(len(kinds))]
@@ -23,9 +23,9 @@ func (w *world) planFaults() {
 }
 
 func (w *world) fault(format string, args ...any) {
-	s := fmt.Sprintf("%9.3fs %s", w.now.Sub(epoch).Seconds(), fmt.Sprintf(format, args...))
-	w.faults = append(w.faults, s)
-	w.noteText(nil, "fault", s)
+	s := fmt.Sprintf(format, args...)
+	w.faults = append(w.faults, fmt.Sprintf("%10.4fs  %s", w.now.Sub(epoch).Seconds(), s))
+	w.noteText(nil, "fault", s, ^parts(0))
 }
 
 func (w *world) someHost() *host { return w.hosts[w.rng.IntN(len(w.hosts))] }
@@ -39,7 +39,10 @@ func (w *world) crashProcess() {
 	w.fault("crash of %s, disk wiped: %v", h.p.name, wiped)
 	h.crash()
 	if wiped {
+		w.saw(CrashedWiped)
 		h.wipe()
+	} else {
+		w.saw(Crashed)
 	}
 	w.after(w.upTo(2*session), nil, h.start)
 }
@@ -49,8 +52,8 @@ func (w *world) closeProcess() {
 	if h.p == nil {
 		return
 	}
-	w.fault("close of %s", h.p.name)
-	h.wanted = false
+	h.wanted, h.wipes = false, w.rng.IntN(3) == 0
+	w.fault("close of %s, disk wiped: %v", h.p.name, h.wipes)
 	h.p.shut(0)
 	w.after(time.Second+w.upTo(session), nil, func() { h.comeBack() })
 }
@@ -60,11 +63,13 @@ func (h *host) comeBack() {
 	if h.w.ending {
 		return
 	}
-	h.wanted = true
 	if h.p != nil {
-		h.w.after(100*time.Millisecond, nil, h.comeBack)
+		if !h.wanted { // it has not ended yet
+			h.w.after(100*time.Millisecond, nil, h.comeBack)
+		}
 		return
 	}
+	h.wanted, h.wipes = true, false
 	h.start()
 }
 
@@ -77,6 +82,12 @@ func (w *world) pause(d time.Duration) {
 		return
 	}
 	w.fault("pause of %s for %v", h.p.name, d)
+	if d < session {
+		w.saw(Paused)
+	}
+	if w.rng.IntN(2) == 0 {
+		h.setClock(d) // its clock stood still, and is put right when it wakes
+	}
 	h.paused = later(h.paused, w.now.Add(d))
 	h.woke = h.paused
 }
@@ -89,9 +100,14 @@ func (w *world) crashBroker() {
 	w.oracle.down[node] = true
 	if w.rng.IntN(2) == 0 {
 		w.fault("clean stop of broker %d", node)
+		w.saw(BrokerStopped)
 		w.broker.Shutdown(w.now, node)
 	} else {
 		w.fault("crash of broker %d", node)
+		w.saw(BrokerCrashed)
+		if w.broker.Group(groupName).Coordinator == node {
+			w.forgetsRound()
+		}
 		w.broker.Crash(w.now, node)
 	}
 	w.collect()
@@ -120,23 +136,127 @@ func (w *world) moveLeader() {
 func (w *world) moveCoordinator() {
 	to := w.someNode()
 	w.fault("coordinator moves to %d", to)
+	w.forgetsRound()
 	w.broker.MoveCoordinator(w.now, groupName, to)
 	w.collect()
 }
 
 func (w *world) compact() {
 	w.fault("compaction")
-	w.oracle.compacted = true
 	for p := range w.cfg.Parts {
-		w.broker.Compact(w.now, task.TopicPartition{Topic: topicCounts, Partition: p}, false)
+		w.compactLog(counts(p))
 	}
 	w.collect()
+}
+
+// compactLog compacts a changelog and returns where its first record is now.
+func (w *world) compactLog(tp task.TopicPartition) int64 {
+	before, _ := w.broker.Log(tp)
+	w.broker.Compact(w.now, tp, false)
+	after, end := w.broker.Log(tp)
+	if len(after) < len(before) {
+		w.saw(Compacted)
+		w.oracle.compacted = true
+	}
+	if len(after) == 0 {
+		return end
+	}
+	return after[0].Offset
+}
+
+// truncate compacts a changelog and then cuts off its beginning, in which nothing is left.
+func (w *world) truncate() {
+	tp := counts(int32(w.rng.IntN(int(w.cfg.Parts))))
+	first := w.compactLog(tp)
+	w.fault("%v is cut off before %d", tp, first)
+	if first > 0 {
+		w.saw(Truncated)
+	}
+	w.broker.Trim(w.now, tp, first)
+	w.collect()
+}
+
+// partition makes a host deaf, or dumb, or both: what is on the way arrives when the network heals.
+func (w *world) partition() {
+	h, d := w.someHost(), w.upTo(2*session)
+	way := 1 + w.rng.IntN(3)
+	if way&1 != 0 {
+		h.cutOut = later(h.cutOut, w.now.Add(d))
+	}
+	if way&2 != 0 {
+		h.cutIn = later(h.cutIn, w.now.Add(d))
+	}
+	w.fault("network of %s is cut for %v, outgoing: %v, incoming: %v", h.name(), d, way&1 != 0, way&2 != 0)
+}
+
+// failWrites lets the next writes to a disk fail, which ends the process.
+func (w *world) failWrites() {
+	h := w.someHost()
+	if h.p == nil {
+		return
+	}
+	h.fails = 1 + w.rng.IntN(2)
+	w.fault("the next %d writes of %s fail", h.fails, h.p.name)
+}
+
+func (w *world) jumpClock() {
+	d := w.upTo(time.Hour)
+	if w.rng.IntN(2) == 0 {
+		d = -d
+	}
+	h := w.someHost()
+	w.fault("clock of %s jumps by %v", h.name(), d)
+	h.setClock(d)
+}
+
+// setClock moves the wall clock of a host, which its tasks measure with. Leases have clocks of their own.
+func (h *host) setClock(by time.Duration) {
+	h.skew += by
+	if h.p == nil || len(h.p.tasks) == 0 {
+		return
+	}
+	if by > 0 {
+		h.w.saw(ClockForward)
+	} else {
+		h.w.saw(ClockBack)
+	}
+}
+
+// evict removes a member as an operator can: it learns of that with its next heartbeat, while its tasks are given away at once.
+func (w *world) evict() {
+	g := w.broker.Group(groupName)
+	if len(g.Members) == 0 {
+		return
+	}
+	id := g.Members[w.rng.IntN(len(g.Members))].ID
+	p := w.oracle.members[id]
+	admin, err := w.broker.Dial(g.Coordinator)
+	if p == nil || p.dead || err != nil {
+		return
+	}
+	w.fault("an operator removes %s from the group", p.name)
+	w.lastID++
+	w.broker.Receive(w.now, admin, w.lastID, modelbroker.LeaveGroupRequest{Group: groupName, MemberIDs: []string{id}})
+	w.collect()
+	w.broker.Hangup(admin)
+	if !slices.ContainsFunc(w.broker.Group(groupName).Members, func(m modelbroker.MemberView) bool { return m.ID == id }) {
+		w.saw(Evicted)
+		p.evicted, p.evictedAt = w.now.Add(session), g.Generation
+	}
+}
+
+// forgetsRound is called when the coordinator is about to forget a round that is under way.
+func (w *world) forgetsRound() {
+	if s := w.broker.Group(groupName).State; s == modelbroker.PreparingRebalance || s == modelbroker.CompletingRebalance {
+		w.saw(RoundForgotten)
+	}
 }
 
 // mark writes a transaction marker: an offset without a record.
 func (w *world) mark() {
 	tp := w.somePartition()
 	w.fault("transaction marker in %v", tp)
+	w.saw(Marker)
 	w.broker.OpenTransaction(w.now, tp)
 	w.broker.EndTransaction(w.now, tp)
 	w.collect()
@@ -156,6 +276,7 @@ func (w *world) cutLinks() {
 		return
 	}
 	w.fault("all connections of %s are cut", h.p.name)
+	w.saw(CutLinks)
 	for _, l := range w.linksOf(h.p) {
 		l.cut(w.upTo(3 * time.Second))
 	}

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"time"
+
 	"github.com/understudy-streams/understudy/internal/engine"
 	"github.com/understudy-streams/understudy/internal/modelbroker"
 	"github.com/understudy-streams/understudy/task"
@@ -137,4 +139,5 @@ func (l *fetchLoop) fetch(a engine.SendFetch) {
 		l.blocked = false
 		l.turn(ev)
 	})
+	l.link.limit(a.MaxWait + 15*time.Second)
 }

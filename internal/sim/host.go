@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -18,9 +19,16 @@ type host struct {
 	p       *process
 	paused  time.Time // its process gets no event before
 	woke    time.Time
-	wanted  bool // a process shall run here
-	full    bool // the disk is
-	hold    bool // its next request to a changelog is held up in the network, and the process dies
+	wanted  bool          // a process shall run here
+	full    bool          // the disk is
+	hold    bool          // its next request to a changelog is held up in the network, and the process dies
+	wipes   bool          // its disk is wiped when its process has ended
+	fails   int           // how many of its next writes fail
+	cutOut  time.Time     // nothing of it arrives before
+	cutIn   time.Time     // nothing arrives at it before
+	skew    time.Duration // of its wall clock
+	unsaved int           // writes since the last that a crash leaves
+	synced  int           // writes since the last timed flush that a crash leaves all the same
 	started int
 }
 
@@ -34,6 +42,10 @@ type process struct {
 	host       *host
 	name       string
 	dead       bool
+	failing    bool      // a write failed: it ends with an error
+	evicted    time.Time // an operator has removed it from the group, and it may not know before
+	evictedAt  int32     // the generation then
+	answered   uint64    // the last request that was answered
 	engine     *engine.Engine
 	spec       []*task.Spec
 	box        lane
@@ -42,12 +54,14 @@ type process struct {
 	offset     *link
 	fetch      fetchers
 	suspended  bool  // as it says itself
+	troubled   bool  // it knows of a full disk
 	generation int32 // of the last assignment that was applied
 	sender     sender
 	stores     map[lifeKey]*openStores
 	writes     map[task.ID]*lane
 	waiting    []waitingWrite // for room on the disk
 	tasks      map[lifeKey]*taskRun
+	releases   map[task.ID]bool // tasks that are told to let go
 }
 
 // lifeKey names one life of a task.
@@ -63,7 +77,7 @@ func (h *host) start() {
 	h.started++
 	p := &process{
 		w: h.w, host: h, name: fmt.Sprintf("%c%d", 'A'+h.n, h.started),
-		stores: map[lifeKey]*openStores{}, writes: map[task.ID]*lane{}, tasks: map[lifeKey]*taskRun{},
+		stores: map[lifeKey]*openStores{}, writes: map[task.ID]*lane{}, tasks: map[lifeKey]*taskRun{}, releases: map[task.ID]bool{},
 	}
 	h.p = p
 	p.spec = p.topology()
@@ -77,7 +91,7 @@ func (h *host) start() {
 		Specs: p.spec, Hashes: map[int32]uint64{0: 1, 1: 2}, QueueBytes: h.w.mood.queue, RestoreBytes: h.w.mood.restore,
 		PurgeEvery: 5 * time.Second, RefreshEvery: 5 * time.Second, OutOfRange: func(string) engine.Reset { return engine.ResetStop },
 	})
-	h.w.note(p, "start", task.ID{}, int64(h.started), 0)
+	h.w.note(p, "is started", task.ID{}, int64(h.started), 0)
 	p.tell(engine.Start{})
 	p.flushLater()
 }
@@ -86,12 +100,29 @@ func (h *host) start() {
 func (p *process) flushLater() {
 	p.w.after(p.w.mood.flush/2+p.w.upTo(p.w.mood.flush/2), p, func() {
 		if !p.host.full {
-			if err := p.host.disk.Flush(); err != nil {
-				p.w.violated("%s: flush: %v", p.name, err)
-			}
+			p.host.sync()
+			p.host.synced = 0
 		}
 		p.flushLater()
 	})
+}
+
+// sync makes the disk keep what was written.
+func (h *host) sync() {
+	if err := h.disk.Flush(); err != nil {
+		h.w.violated("%s: flush: %v", h.name(), err)
+	}
+	h.unsaved = 0
+}
+
+// wrote notes a write to the disk. A database that writes nothing before it acknowledges keeps any prefix of what is not flushed: which one is
+// drawn here, as if a crash came next.
+func (h *host) wrote() {
+	h.unsaved++
+	if h.w.rng.Float64() < h.w.mood.sync && !h.full {
+		h.synced += h.unsaved
+		h.sync()
+	}
 }
 
 // crash kills the process: nothing of it happens any more, but what it has sent is still on the way.
@@ -99,9 +130,22 @@ func (h *host) crash() {
 	if h.p == nil {
 		return
 	}
-	h.w.note(h.p, "crash", task.ID{}, 0, 0)
+	h.w.note(h.p, "is killed; {a} writes to its disk are lost", task.ID{}, int64(h.unsaved), 0)
 	h.end()
+	h.lose()
+}
+
+// lose takes back what the disk had not synced when its process died.
+func (h *host) lose() {
+	if h.unsaved > 0 {
+		h.w.saw(SuffixLost)
+	}
+	if h.synced > 0 {
+		h.w.saw(SuffixKept)
+	}
+	h.unsaved, h.synced = 0, 0
 	h.disk.Crash()
+	h.w.oracle.crashed(h.name(), h.disk)
 }
 
 // end forgets the process and lets its connections go, a moment after what is on the way on them has arrived.
@@ -116,21 +160,38 @@ func (h *host) end() {
 }
 
 // wipe empties the disk.
-func (h *host) wipe() { h.disk = statestore.NewMemory() }
+func (h *host) wipe() { h.disk, h.unsaved, h.synced = statestore.NewMemory(), 0, 0 }
 
 // exited is called when the application has ended by itself.
 func (h *host) exited(err error) {
-	if err != nil {
+	failed, troubled := errors.Is(err, errDisk), h.p.troubled
+	if err != nil && !failed {
 		h.w.violated("%s ended: %v", h.p.name, err)
 		return
 	}
 	h.end()
-	if !h.full { // else what was not flushed is lost
+	if failed {
+		h.w.saw(FailedWrite)
+		h.lose()
+		if h.wanted {
+			h.w.after(h.w.upTo(session), nil, h.comeBack)
+		}
+		return
+	}
+	h.w.saw(Closed)
+	if h.full || troubled { // it may have ended without waiting for the disk; what was not flushed is lost
+		h.lose()
+	} else {
 		if err := h.disk.Close(); err != nil {
 			h.w.violated("%s: close of its disk: %v", h.name(), err)
 		}
+		h.disk.Crash() // closed and flushed: opens again as it was
+		h.unsaved, h.synced = 0, 0
 	}
-	h.disk.Crash() // closed and flushed: opens again as it was
+	if h.wipes {
+		h.w.saw(ClosedWiped)
+		h.wipe()
+	}
 }
 
 func (h *host) name() string { return fmt.Sprintf("%c%d", 'A'+h.n, h.started) }

@@ -107,6 +107,7 @@ func (m *member) sendHeartbeat(p *process, a group.SendHeartbeat) {
 		}
 		p.tell(engine.Member{Event: ev})
 	})
+	m.beat.limit(session / 3)
 }
 
 func (m *member) sendLeave(p *process, a group.SendLeave) {
@@ -122,4 +123,5 @@ func (m *member) sendLeave(p *process, a group.SendLeave) {
 		}
 		p.tell(engine.Member{Event: ev})
 	})
+	m.beat.limit(2 * time.Second)
 }

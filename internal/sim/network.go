@@ -15,7 +15,8 @@ type link struct {
 	p       *process
 	node    int32
 	conn    modelbroker.Conn
-	dead    bool
+	dead    bool // given up by the process
+	gone    bool // nothing arrives on it any more
 	sure    bool // no fault touches it but a broker's
 	late    bool // its request was sent long ago, by a process that is no more
 	out, in lane
@@ -26,7 +27,9 @@ type link struct {
 type call struct {
 	id      uint64
 	link    *link
+	req     modelbroker.Request
 	lose    bool                       // its answer
+	gaveUp  bool                       // nobody waits for it any more
 	produce []modelbroker.ProduceBatch // of a ProduceRequest, for the oracle
 	done    func(modelbroker.Response, error)
 }
@@ -41,11 +44,35 @@ func (w *world) netDelay() time.Duration {
 	return w.upTo(w.mood.net)
 }
 
+// travel is how long a message travels on a link; one that meets a partition waits for it to heal.
+func (l *link) travel(heals time.Time, k Kind) time.Duration {
+	d := l.w.netDelay()
+	if wait := heals.Sub(l.w.now); wait > 0 {
+		l.w.saw(k)
+		d += wait
+	}
+	return d
+}
+
+func (l *link) outbound() time.Duration {
+	if l.p == nil || l.sure {
+		return l.w.netDelay()
+	}
+	return l.travel(l.p.host.cutOut, CutOut)
+}
+
+func (l *link) inbound() time.Duration {
+	if l.p == nil || l.sure {
+		return l.w.netDelay()
+	}
+	return l.travel(l.p.host.cutIn, CutIn)
+}
+
 // call sends a request. done gets the answer or an error, once, unless the process dies before.
 func (l *link) call(req modelbroker.Request, done func(modelbroker.Response, error)) {
 	w := l.w
 	w.lastID++
-	c := &call{id: w.lastID, link: l, done: done}
+	c := &call{id: w.lastID, link: l, req: req, done: done}
 	if l.dead {
 		w.after(w.netDelay(), l.p, func() { done(nil, errCut) })
 		return
@@ -59,8 +86,11 @@ func (l *link) call(req modelbroker.Request, done func(modelbroker.Response, err
 	l.waiting = append(l.waiting, c)
 	lost := !l.sure && w.chance(w.mood.loss)
 	c.lose = !l.sure && w.chance(w.mood.loss)
-	w.send(&l.out, w.netDelay(), nil, func() {
-		if lost {
+	w.traceMessage(l, sends, req)
+	w.send(&l.out, l.outbound(), nil, func() {
+		if lost && !l.dead {
+			w.saw(LostRequest)
+			w.traceMessage(l, loses, req)
 			l.cut(w.netDelay())
 			return
 		}
@@ -68,7 +98,7 @@ func (l *link) call(req modelbroker.Request, done func(modelbroker.Response, err
 	})
 }
 
-// limit gives a call that stays without an answer up, as a read timeout does.
+// limit gives a call that stays without an answer up, as a read timeout does. What has been sent may still arrive.
 func (l *link) limit(d time.Duration) {
 	c := l.waiting
 	if len(c) == 0 {
@@ -78,7 +108,7 @@ func (l *link) limit(d time.Duration) {
 	l.w.after(d, l.p, func() {
 		for _, o := range l.waiting {
 			if o == last {
-				l.cut(0)
+				l.close()
 				return
 			}
 		}
@@ -87,7 +117,7 @@ func (l *link) limit(d time.Duration) {
 
 func (l *link) arrive(c *call, req modelbroker.Request) {
 	w := l.w
-	if l.conn == 0 && !l.dead {
+	if l.conn == 0 && !l.gone {
 		conn, err := w.broker.Dial(l.node)
 		if err != nil {
 			l.cut(w.netDelay())
@@ -98,6 +128,9 @@ func (l *link) arrive(c *call, req modelbroker.Request) {
 	}
 	if l.conn == 0 {
 		return
+	}
+	if c.gaveUp || l.p != nil && l.p.dead {
+		w.saw(LateRequest)
 	}
 	w.calls[c.id] = c
 	w.oracle.request(c, req)
@@ -119,18 +152,39 @@ func (w *world) collect() {
 		c := w.calls[a.ID]
 		delete(w.calls, a.ID)
 		w.oracle.answer(c, a.Body)
-		if c.lose {
+		if c.lose && !l.dead {
+			w.saw(LostAnswer)
+			w.traceMessage(l, loses, a.Body)
 			l.cut(w.netDelay())
 			continue
 		}
-		w.send(&l.in, w.netDelay(), l.p, func() { c.answered(a.Body) })
+		w.send(&l.in, l.inbound(), l.p, func() { c.answered(a.Body) })
 	}
 }
 
 func (c *call) answered(r modelbroker.Response) {
-	if c.take() {
-		c.done(r, nil)
+	w := c.link.w
+	if !c.take() {
+		w.saw(LateAnswer)
+		return
 	}
+	w.traceMessage(c.link, gets, r)
+	if p := c.link.p; p != nil && prompt(c.req) {
+		if c.id < p.answered {
+			w.saw(Reordered)
+		}
+		p.answered = max(p.answered, c.id)
+	}
+	c.done(r, nil)
+}
+
+// prompt says that a broker answers a request at once.
+func prompt(r modelbroker.Request) bool {
+	switch r.(type) {
+	case modelbroker.FetchRequest, modelbroker.JoinGroupRequest, modelbroker.SyncGroupRequest:
+		return false
+	}
+	return true
 }
 
 // take takes the call out of those that wait; false if it has been answered or given up.
@@ -149,7 +203,7 @@ func (l *link) cut(notice time.Duration) {
 	if l.dead {
 		return
 	}
-	l.end()
+	l.dead = true
 	l.hangUp()
 	l.tell(notice)
 }
@@ -159,14 +213,13 @@ func (l *link) close() {
 	if l == nil || l.dead {
 		return
 	}
-	l.end()
+	l.dead = true
 	l.w.send(&l.out, 0, nil, l.hangUp)
 	l.tell(0)
 }
 
-func (l *link) end() { l.dead = true }
-
 func (l *link) hangUp() {
+	l.gone = true
 	if l.conn != 0 {
 		l.w.broker.Hangup(l.conn)
 		delete(l.w.links, l.conn)
@@ -176,13 +229,16 @@ func (l *link) hangUp() {
 
 func (l *link) tell(notice time.Duration) {
 	for _, c := range l.waiting {
-		l.w.send(&l.in, notice, l.p, func() {
+		l.w.after(notice, l.p, func() {
 			if c.take() {
+				c.gaveUp = true
 				c.done(nil, errCut)
 			}
 		})
 	}
 }
+
+const askTimeout = 10 * time.Second
 
 // ask sends one request on a connection of its own, to a node that is up if there is one.
 func (p *process) ask(req modelbroker.Request, done func(modelbroker.Response, error)) {
@@ -195,6 +251,7 @@ func (p *process) askNode(node int32, req modelbroker.Request, done func(modelbr
 		l.close()
 		done(r, err)
 	})
+	l.limit(askTimeout)
 }
 
 // someNode is a node that is up, or any if none is.

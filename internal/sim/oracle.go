@@ -2,7 +2,6 @@ package sim
 
 import (
 	"bytes"
-	"math"
 	"time"
 
 	"github.com/understudy-streams/understudy/internal/engine"
@@ -28,24 +27,26 @@ type oracle struct {
 	split      map[int]bool           // records that are in the words
 	counted    map[int]bool           // records that are in the changelog
 	compacted  bool
-	strange    map[int32]int64 // by partition of the changelog: behind the last record of a stranger, see there
-	outOfOrder map[int32]bool  // partitions of the output of which the same is true
-	foreign    int
-	resumed    int // suspensions that ended
-	lost       int // records that a restore would not find any more
+	logsOf     []*changes     // the changelogs, by partition
+	outOfOrder map[int32]bool // partitions of the output that a stranger wrote to
 }
 
-// written is a record of a topic; without a value it is a transaction marker.
+// written is a record of a topic, or, without one, a transaction marker.
 type written struct {
-	key   string
-	value []byte
-	by    *process
+	record  bool
+	key     string
+	value   []byte
+	by      *process
+	strange bool // he did not run the task
 }
 
 func (o *oracle) init(w *world) {
 	*o = oracle{
 		w: w, down: map[int32]bool{}, logs: map[task.TopicPartition][]written{}, members: map[string]*process{}, runs: map[task.ID][]*process{},
-		last: map[task.ID]*process{}, input: map[int]bool{}, split: map[int]bool{}, counted: map[int]bool{}, strange: map[int32]int64{}, outOfOrder: map[int32]bool{},
+		last: map[task.ID]*process{}, input: map[int]bool{}, split: map[int]bool{}, counted: map[int]bool{}, outOfOrder: map[int32]bool{},
+	}
+	for range w.cfg.Parts {
+		o.logsOf = append(o.logsOf, newChanges(o))
 	}
 }
 
@@ -57,7 +58,7 @@ func (o *oracle) request(c *call, req modelbroker.Request) {
 	case modelbroker.DeleteRecordsRequest:
 		for _, part := range r.Parts {
 			if at := o.w.broker.Committed(groupName, part.TopicPartition); part.Before > at {
-				o.w.violated("%s deletes %v below %d, committed is %d", c.link.p.name, part.TopicPartition, part.Before, at)
+				o.w.violatedAt(part.TopicPartition, "%s deletes %v below %d, committed is %d", c.link.p.name, part.TopicPartition, part.Before, at)
 			}
 		}
 	}
@@ -72,64 +73,50 @@ func (o *oracle) answer(c *call, r modelbroker.Response) {
 		}
 	case modelbroker.ProduceResponse:
 		for i, part := range r.Parts {
-			if part.Code == kcode.None {
+			switch part.Code {
+			case kcode.None:
 				o.appended(c.link, c.produce[i], part.BaseOffset)
+			case kcode.InvalidProducerEpoch:
+				o.fenced(c.link.p, c.produce[i])
 			}
 		}
 	}
+	o.refusals(r)
 }
 
 // appended takes a batch into the oracle's own copy of the log. One that was there already is known by its offset.
 func (o *oracle) appended(l *link, b modelbroker.ProduceBatch, base int64) {
 	p, log := l.p, o.logs[b.TopicPartition]
 	if base < int64(len(log)) {
+		o.w.saw(Retried)
 		return
 	}
 	for int64(len(log)) < base {
 		log = append(log, written{}) // transaction markers
 	}
-	if l.late {
+	strange := o.strange(p, b)
+	if strange {
 		o.stranger(p, b, base)
 	}
 	for _, r := range b.Records {
-		if b.Topic == topicCounts {
-			o.grows(p, b.Partition, r)
-		}
-		log = append(log, written{key: string(r.Key), value: bytes.Clone(r.Value), by: p})
+		log = append(log, written{record: true, key: string(r.Key), value: bytes.Clone(r.Value), by: p, strange: strange})
 		o.count(b.TopicPartition, r)
 	}
 	o.logs[b.TopicPartition] = log
+	if !strange && b.Topic == topicCounts {
+		o.changes(b.Partition).wrote(p, b)
+	}
+	if !strange && b.Topic == topicOut {
+		o.changes(b.Partition).emitted(p, b)
+	}
 }
 
 // sent holds a produce request against S1 at the moment at which it is sent: what a task makes leaves the process only while it has the task.
 func (o *oracle) sent(p *process, r modelbroker.ProduceRequest) {
 	for _, b := range r.Batches {
 		id := task.ID{Subtopology: 1, Partition: b.Partition} // counts and their outputs are partitioned by the same key
-		if q := o.last[id]; q != p && (b.Topic == topicCounts || b.Topic == topicOut) {
-			o.w.violated("%s sends records of task %v, which %s runs", p.name, id, nameOf(q))
-		}
-	}
-}
-
-// stranger notes a request that arrives when its process is long dead. Nothing keeps it out (no transaction fences it); rule M8 is about it.
-func (o *oracle) stranger(p *process, b modelbroker.ProduceBatch, base int64) {
-	o.w.note(p, "foreign write "+b.Topic, task.ID{Partition: b.Partition}, base, int64(len(b.Records)))
-	switch b.Topic {
-	case topicCounts:
-		o.strange[b.Partition] = max(o.strange[b.Partition], base+int64(len(b.Records)))
-		o.foreign += len(b.Records)
-	case topicOut:
-		o.outOfOrder[b.Partition] = true
-	}
-}
-
-// grows holds a row that is being written to the changelog against the one before it: no record may have gone missing from it.
-func (o *oracle) grows(p *process, partition int32, r task.OutRecord) {
-	before := o.fold(partition, math.MaxInt64)[string(r.Key)]
-	for i := 8; i < len(before); i++ {
-		if before[i]&^r.Value[i] != 0 && o.strange[partition] == 0 {
-			o.w.violated("%s writes a row of %s with %d records to the changelog, which had one with %d", p.name, r.Key, countIn(r.Value), countIn(before))
-			return
+		if q := o.last[id]; q != p && (b.Topic == topicCounts || b.Topic == topicOut) && !p.mayNotKnow() {
+			o.w.violatedAt(b.TopicPartition, "%s sends records of task %v, which %s runs", p.name, id, nameOf(q))
 		}
 	}
 }
@@ -153,9 +140,9 @@ func (o *oracle) count(tp task.TopicPartition, r task.OutRecord) {
 func (o *oracle) committed(c modelbroker.Commit) {
 	tp := c.TopicPartition
 	p := o.members[c.MemberID]
-	o.w.note(p, "committed "+tp.Topic, task.ID{Partition: tp.Partition}, c.Before, c.Offset)
+	o.w.notePart(p, tp, "has committed {b}, after {a}", c.Before, c.Offset)
 	if c.Offset < c.Before {
-		o.w.violated("the committed offset of %v goes back from %d to %d", tp, c.Before, c.Offset)
+		o.w.violatedAt(tp, "the committed offset of %v goes back from %d to %d", tp, c.Before, c.Offset)
 	}
 	id, done := task.ID{Subtopology: 0, Partition: tp.Partition}, o.split
 	if tp.Topic == topicWords {
@@ -163,43 +150,48 @@ func (o *oracle) committed(c modelbroker.Commit) {
 	}
 	for _, q := range o.runs[id] {
 		if q != p && !q.drowsy() {
-			o.w.violated("%v is committed by a member that does not run task %v, %s does", tp, id, q.name)
+			o.w.violatedAt(tp, "%v is committed by a member that does not run task %v, %s does", tp, id, q.name)
 		}
 	}
 	log := o.logs[tp]
 	for at := max(c.Before, 0); at < min(c.Offset, int64(len(log))); at++ {
-		if log[at].value == nil {
+		if !log[at].record {
 			continue // a marker
 		}
 		if n := recordID(log[at].value); !done[n] {
-			o.w.violated("%v is committed up to %d, but record %d at %d left no trace", tp, c.Offset, n, at)
+			o.w.violatedAt(tp, "%v is committed up to %d, but record %d at %d left no trace", tp, c.Offset, n, at)
 		}
 	}
 	if c.Offset > int64(len(log)) {
 		if _, end := o.w.broker.Log(tp); c.Offset > end {
-			o.w.violated("%v is committed up to %d, its end is %d", tp, c.Offset, end)
+			o.w.violatedAt(tp, "%v is committed up to %d, its end is %d", tp, c.Offset, end)
 		}
 	}
 }
 
 // drowsy says that a process is paused, or was a moment ago: it may not know yet what has happened meanwhile.
-func (p *process) drowsy() bool { return p.w.now.Before(p.host.woke.Add(slack)) }
+func (p *process) drowsy() bool { return p.w.now.Before(p.host.woke.Add(slack)) || p.mayNotKnow() }
+
+// mayNotKnow says that a process was removed from the group and has not heard of it.
+func (p *process) mayNotKnow() bool { return p.w.now.Before(p.evicted) }
 
 // running notes that a task's owner may process from now on, and holds that against S1.
 func (o *oracle) running(p *process, id task.ID) {
 	if p.suspended {
-		o.w.violated("%s begins to run task %v on a full disk", p.name, id)
+		o.w.violatedTask(id, "%s begins to run task %v on a full disk", p.name, id)
 	}
 	for _, q := range o.runs[id] {
 		if q == p {
 			return
 		}
-		if !q.drowsy() {
-			o.w.violated("%s begins to run task %v while %s runs it", p.name, id, q.name)
+		if !q.drowsy() && !p.mayNotKnow() {
+			o.w.violatedTask(id, "%s begins to run task %v while %s runs it", p.name, id, q.name)
 		}
 	}
+	if len(o.runs[id]) == 0 || !p.mayNotKnow() {
+		o.last[id] = p
+	}
 	o.runs[id] = append(o.runs[id], p)
-	o.last[id] = p
 }
 
 func (o *oracle) stopped(p *process, id task.ID) {
@@ -219,11 +211,11 @@ func (o *oracle) processed(p *process, env *task.Env, last *int64) {
 	for _, q := range o.runs[id] {
 		mine = mine || q == p
 		if q != p && !q.drowsy() && !p.drowsy() {
-			o.w.violated("%s and %s both run task %v", p.name, q.name, id)
+			o.w.violatedTask(id, "%s and %s both run task %v", p.name, q.name, id)
 		}
 	}
 	if !mine {
-		o.w.violated("%s processes a record of task %v, which it does not run", p.name, id)
+		o.w.violatedTask(id, "%s processes a record of task %v, which it does not run", p.name, id)
 	}
 }
 
@@ -232,13 +224,13 @@ func (o *oracle) follows(p *process, env *task.Env, last *int64) {
 	topic, partition, offset := env.Source()
 	log := o.logs[task.TopicPartition{Topic: topic, Partition: partition}]
 	for at := *last + 1; *last >= 0 && at < offset; at++ {
-		if log[at].value != nil {
-			o.w.violated("%s: task %v takes offset %d after %d", p.name, env.ID(), offset, *last)
+		if log[at].record {
+			o.w.violatedTask(env.ID(), "%s: task %v takes offset %d after %d", p.name, env.ID(), offset, *last)
 			return
 		}
 	}
 	if offset <= *last {
-		o.w.violated("%s: task %v takes offset %d after %d", p.name, env.ID(), offset, *last)
+		o.w.violatedTask(env.ID(), "%s: task %v takes offset %d after %d", p.name, env.ID(), offset, *last)
 	}
 	*last = offset
 }
@@ -249,60 +241,42 @@ func (o *oracle) ended(p *process) {
 	}
 }
 
+// told follows which tasks are being released.
+func (o *oracle) told(p *process, a engine.ToTask) {
+	switch a.Event.(type) {
+	case task.Release:
+		p.releases[a.Task] = true
+	case task.Resume, task.Lost, task.Close:
+		delete(p.releases, a.Task)
+	}
+}
+
 func (o *oracle) noticed(p *process, n engine.Notice) {
 	if n.Kind == engine.NoticeAssigned {
 		if n.Generation <= p.generation {
 			o.w.violated("%s applies generation %d after %d", p.name, n.Generation, p.generation)
 		}
 		p.generation = n.Generation
+		if n.Generation > p.evictedAt {
+			p.evicted = time.Time{} // it is back
+		}
 	}
-	if n.Kind == engine.NoticeForeignWriter {
-		o.strange[n.Part.Partition] = max(o.strange[n.Part.Partition], n.End)
+	switch n.Kind {
+	case engine.NoticeLost:
+		o.w.saw(LeaseOver)
+		if p.mayNotKnow() {
+			p.evicted = o.w.now.Add(slack) // its tasks have yet to hear of it
+		}
+	case engine.NoticeWiped:
+		o.w.saw(Outdated)
+	case engine.NoticeForeignWriter:
+		o.w.saw(Hole)
+		if p.releases[n.Task] {
+			o.w.saw(HoleAtRelease)
+		}
 	}
 	o.suspension(p, n.Kind)
-	o.w.noteText(p, string(n.Kind), notice(n))
-}
-
-// applied holds a store against its changelog whenever something was written to it. What compaction has taken out is missing in the middle of
-// a restore.
-func (o *oracle) applied(p *process, a engine.Apply, s *openStores) {
-	if !a.Bulk || !o.compacted {
-		o.matches(p, a.Task, s)
-	}
-}
-
-// restored holds a store against its changelog when its task begins to run.
-func (o *oracle) restored(p *process, id task.ID, s *openStores) { o.matches(p, id, s) }
-
-func (o *oracle) matches(p *process, id task.ID, s *openStores) {
-	position := max(s.Position(0), 0)
-	if position < o.strange[id.Partition] {
-		return // rule M8: the position stays before what somebody else wrote, the rows go on
-	}
-	want := o.fold(id.Partition, position)
-	got := rows(s.Reader(0))
-	if len(want) != len(got) {
-		o.w.violated("%s: the store of task %v at %d has %d rows, its changelog makes %d", p.name, id, position, len(got), len(want))
-	}
-	for key, value := range want {
-		if !bytes.Equal(got[key], value) {
-			o.w.violated("%s: a row in the store of task %v at %d is not that of its changelog: count %d, not %d",
-				p.name, id, position, countIn(got[key]), countIn(value))
-			return
-		}
-	}
-}
-
-// fold is what the changelog says that a store holds at a position.
-func (o *oracle) fold(partition int32, position int64) map[string][]byte {
-	log := o.logs[task.TopicPartition{Topic: topicCounts, Partition: partition}]
-	m := map[string][]byte{}
-	for _, r := range log[:min(position, int64(len(log)))] {
-		if r.value != nil {
-			m[r.key] = r.value
-		}
-	}
-	return m
+	o.w.traceNotice(p, n)
 }
 
 func rows(r statestore.Reader) map[string][]byte {

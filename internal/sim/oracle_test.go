@@ -2,12 +2,14 @@ package sim
 
 import (
 	"errors"
+	"os"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/understudy-streams/understudy/internal/engine"
+	"github.com/understudy-streams/understudy/internal/kcode"
 	"github.com/understudy-streams/understudy/internal/modelbroker"
 	"github.com/understudy-streams/understudy/statestore"
 	"github.com/understudy-streams/understudy/task"
@@ -19,7 +21,7 @@ func TestOracleNotices(t *testing.T) {
 	words := task.TopicPartition{Topic: topicWords}
 	produced := func(w *world, p *process, tp task.TopicPartition, records ...task.OutRecord) {
 		end := int64(len(w.oracle.logs[tp]))
-		w.oracle.appended(&link{w: w, p: p}, modelbroker.ProduceBatch{TopicPartition: tp, Records: records}, end)
+		w.oracle.appended(&link{w: w, p: p}, modelbroker.ProduceBatch{TopicPartition: tp, Epoch: int16(w.oracle.changes(tp.Partition).grant), Records: records}, end)
 	}
 	row := func(ids ...int) []byte {
 		b := counted(nil, ids[0], 120)
@@ -27,6 +29,11 @@ func TestOracleNotices(t *testing.T) {
 			b = counted(b, id, 120)
 		}
 		return b
+	}
+	memory := func(w *world, id task.ID) statestore.TaskStores {
+		ts, err := w.hosts[0].disk.Open(id, []statestore.Spec{{Name: "counts"}})
+		require.NoError(t, err)
+		return ts
 	}
 	cases := []struct {
 		name string
@@ -52,9 +59,51 @@ func TestOracleNotices(t *testing.T) {
 			w.oracle.committed(modelbroker.Commit{MemberID: "m", TopicPartition: words, Before: -1, Offset: 1})
 		}, "record 7 at 0 left no trace"},
 		{"a row loses a record", func(w *world, a, _ *process) {
+			w.oracle.running(a, id)
 			produced(w, a, counts(0), task.OutRecord{Key: []byte("w"), Value: row(1, 2)})
 			produced(w, a, counts(0), task.OutRecord{Key: []byte("w"), Value: row(1)})
 		}, "with 1 records to the changelog, which had one with 2"},
+		{"a row goes away", func(w *world, a, _ *process) {
+			w.oracle.running(a, id)
+			produced(w, a, counts(0), task.OutRecord{Key: []byte("w"), Value: row(1)})
+			produced(w, a, counts(0), task.OutRecord{Key: []byte("w")})
+		}, "with 0 records to the changelog, which had one with 1"},
+		{"an output shrinks", func(w *world, a, _ *process) {
+			w.oracle.running(a, id)
+			produced(w, a, task.TopicPartition{Topic: topicOut}, task.OutRecord{Key: []byte("w"), Value: row(1, 2)})
+			produced(w, a, task.TopicPartition{Topic: topicOut}, task.OutRecord{Key: []byte("w"), Value: row(1)})
+		}, "A1 puts out that w was seen 1 times, after 2"},
+		{"a stranger's batch behind the first of the owner", func(w *world, a, b *process) {
+			w.oracle.running(b, id)
+			produced(w, a, counts(0), task.OutRecord{Key: []byte("w"), Value: row(1)})
+			require.NoError(t, w.failed, "before it, nothing keeps it out")
+			produced(w, b, counts(0), task.OutRecord{Key: []byte("w"), Value: row(2)})
+			produced(w, a, counts(0), task.OutRecord{Key: []byte("w"), Value: row(1)})
+		}, "a late batch of A1 went into app-counts-changelog-0 at 2, behind the first one of B1, who has the task now"},
+		{"a batch of an owner's earlier time", func(w *world, a, _ *process) {
+			w.oracle.changes(0).granted(engine.Tenure{TopicPartition: counts(0), Generation: 4})
+			w.oracle.running(a, id)
+			produced(w, a, counts(0), task.OutRecord{Key: []byte("w"), Value: row(2)})
+			w.oracle.appended(&link{w: w, p: a}, modelbroker.ProduceBatch{TopicPartition: counts(0), Epoch: 3, Records: []task.OutRecord{{Key: []byte("w"), Value: row(1)}}}, 1)
+		}, "behind the first one of A1, who has the task now"},
+		{"an owner that is refused", func(w *world, a, _ *process) {
+			w.oracle.running(a, id)
+			w.oracle.answer(&call{link: &link{w: w, p: a}, produce: []modelbroker.ProduceBatch{{TopicPartition: counts(0)}}}, modelbroker.ProduceResponse{
+				Parts: []modelbroker.ProducedPart{{TopicPartition: counts(0), Code: kcode.InvalidProducerEpoch}},
+			})
+		}, "A1 is refused in app-counts-changelog-0, though it has the task"},
+		{"a store that misses what lies before its position", func(w *world, a, _ *process) {
+			ts := memory(w, id)
+			w.oracle.logs[counts(0)] = []written{{record: true, key: "w", value: row(1)}}
+			require.NoError(t, ts.Apply(&statestore.Batch{Stores: []statestore.StoreBatch{{Position: 0, Changes: []statestore.Change{{Key: []byte("v"), Value: row(1)}}}}}))
+			w.oracle.restartable("A1", id, ts)
+		}, "the store of task 1_0 at 0 and what follows do not make what its changelog says"},
+		{"a task that does not see what it has sealed", func(w *world, a, _ *process) {
+			owner, err := task.New(task.Config{ID: id, Spec: a.topology()[1], Stores: []statestore.Reader{memory(w, id).Reader(0)}, Positions: []int64{0}})
+			require.NoError(t, err)
+			r := &taskRun{p: a, key: lifeKey{task: id}, owner: owner, view: map[string][]byte{}}
+			w.oracle.sealed(r, &task.Sealed{Stores: []task.SealedStore{{Changes: []statestore.Change{{Key: []byte("w1"), Value: row(1, 2)}}}}})
+		}, "A1: task 1_0 has a count of 0 for w1 and has sealed 2"},
 		{"a store that is not its changelog", func(w *world, a, _ *process) {
 			produced(w, a, counts(0), task.OutRecord{Key: []byte("w"), Value: row(1)})
 			ts, err := w.hosts[0].disk.Open(id, []statestore.Spec{{Name: "counts"}})
@@ -113,12 +162,47 @@ func TestResultSaysHowToPlayItAgain(t *testing.T) {
 	require.Contains(t, Run(Config{Seed: 1}).String(), "seed 1: held")
 }
 
+// The report of a seed that failed is what a person has to find the bug with.
+func TestReport(t *testing.T) {
+	w := newWorld(Config{Seed: 7, Instances: 2, Brokers: 3, Parts: 2}.withDefaults())
+	a, b := &process{w: w, host: w.hosts[0], name: "A1"}, &process{w: w, host: w.hosts[1], name: "B1"}
+	at := func(ms int64) { w.now = epoch.Add(time.Duration(ms) * time.Millisecond) }
+	id, tp := task.ID{Subtopology: 1, Partition: 1}, task.TopicPartition{Topic: topicWords, Partition: 1}
+	to := func(p *process, node int32) *link { return &link{w: w, p: p, node: node} }
+
+	at(1200)
+	w.traceNotice(a, engine.Notice{Kind: engine.NoticeAssigned, Generation: 3, Tasks: []task.ID{{Partition: 0}, id}, Text: "a rebalance is under way"})
+	w.note(a, "starts {t} at {b}", id, 1, 40)
+	w.oracle.running(a, id)
+	at(1500)
+	batch := modelbroker.ProduceBatch{TopicPartition: counts(1), Epoch: 3, FirstSequence: 0, Records: make([]task.OutRecord, 2)}
+	w.traceMessage(to(a, 2), sends, modelbroker.ProduceRequest{Batches: []modelbroker.ProduceBatch{batch}})
+	at(1503)
+	w.traceMessage(to(a, 2), loses, modelbroker.ProduceResponse{Parts: []modelbroker.ProducedPart{{TopicPartition: counts(1), BaseOffset: 17}}})
+	at(2000)
+	w.fault("leader of %v moves to %d", counts(1), 0)
+	at(2100)
+	w.traceMessage(to(a, 2), gets, modelbroker.ProduceResponse{Parts: []modelbroker.ProducedPart{{TopicPartition: counts(1), Code: kcode.NotLeaderOrFollower}}})
+	w.traceMessage(to(b, 0), gets, modelbroker.HeartbeatResponse{Code: kcode.RebalanceInProgress})
+	w.traceMessage(to(b, 1), sends, modelbroker.OffsetCommitRequest{Generation: 4, Offsets: []task.InputOffset{{TopicPartition: tp, Offset: 42}}})
+	at(2101)
+	w.traceTaskAction(&taskRun{p: a, key: lifeKey{task: id}}, task.Seal{Sealed: &task.Sealed{Seq: 5, Offsets: []task.InputOffset{{TopicPartition: tp, Offset: 44}}}})
+	w.oracle.running(b, id)
+
+	if *update {
+		require.NoError(t, os.WriteFile("testdata/report.golden", []byte(w.result().String()), 0o644))
+	}
+	want, err := os.ReadFile("testdata/report.golden")
+	require.NoError(t, err)
+	require.Equal(t, string(want), w.result().String())
+}
+
 func TestTrace(t *testing.T) {
 	play := func() (lines []string) {
 		Run(Config{Seed: 3, Trace: func(line string) { lines = append(lines, line) }})
 		return lines
 	}
 	lines := play()
-	require.Greater(t, len(lines), 1000)
+	require.Greater(t, len(lines), 500)
 	require.Equal(t, lines, play())
 }

@@ -16,6 +16,7 @@ type taskRun struct {
 	wake    wakeup
 	owner   *task.Owner
 	inputs  []task.TopicPartition
+	view    map[string][]byte // what its store holds: what it began with and what it has sealed since
 	working bool
 	closed  bool
 }
@@ -39,6 +40,7 @@ func (p *process) startTask(a engine.StartTask) {
 			c.Stores = append(c.Stores, statestore.Reader(s.Reader(i)))
 		}
 		p.w.oracle.restored(p, a.Task, s)
+		r.view = rows(s.Reader(0))
 	}
 	for _, in := range spec.Inputs {
 		r.inputs = append(r.inputs, task.TopicPartition{Topic: in.Topic, Partition: a.Task.Partition})
@@ -70,7 +72,7 @@ func (r *taskRun) step(ev task.Event) {
 	if _, ok := ev.(task.Work); !ok {
 		w.traceTask(r, ev)
 	}
-	r.carry(r.owner.Step(w.now, ev))
+	r.carry(r.owner.Step(w.now.Add(r.p.host.skew), ev))
 	r.kick()
 }
 
@@ -103,11 +105,14 @@ func (r *taskRun) carry(actions []task.Action) {
 		case task.Send:
 			p.sender.put(engine.EffectsMade{Effects: a.Effects})
 		case task.Seal:
+			if r.view != nil {
+				p.w.oracle.sealed(r, a.Sealed)
+			}
 			p.tell(engine.TaskSealed{Sealed: a.Sealed})
 		case task.Consumed:
 			p.fetch.consumed(engine.FetchSource{TopicPartition: r.inputs[a.Input], Task: id, Epoch: epoch, Index: a.Input}, a.Bytes)
 		case task.Wake:
-			r.wake.move(p.w, a.At, p, func() { r.step(task.Tick{}) })
+			r.wake.move(p.w, a.At.Add(-p.host.skew), p, func() { r.step(task.Tick{}) })
 		case task.Released:
 			if r.owner.State() != task.StateRunning { // else it answers a release that was taken back
 				p.w.oracle.stopped(p, id)

@@ -39,13 +39,12 @@ func (s *sender) step(ev engine.SenderEvent) {
 		case engine.RefreshLeaders:
 			s.refresh(a.Topics)
 		case engine.EffectsAcked:
-			p.w.note(p, "effects-acked", a.Task, int64(a.Seq), int64(len(a.Offsets)))
 			p.tellTask(a.Task, a.Epoch, task.Acked{Seq: a.Seq})
 			p.tell(engine.EffectsDone{Acked: a})
 		case engine.ProduceFailed:
 			p.tell(engine.TaskFailed{Task: a.Task, Epoch: a.Epoch, Err: a.Err})
 		case engine.DisconnectProduce:
-			p.w.note(p, "disconnect-produce", task.ID{}, 0, 0)
+			p.w.note(p, "cuts its produce connections", task.ID{}, 0, 0)
 			for _, node := range slices.Sorted(maps.Keys(s.links)) {
 				s.links[node].close()
 				delete(s.links, node)
@@ -69,7 +68,7 @@ func (s *sender) produce(a engine.Produce) {
 			batch.Records = append(batch.Records, g.Records...)
 		}
 		req.Batches = append(req.Batches, batch)
-		s.p.w.note(s.p, "produce "+b.Topic, task.ID{Partition: b.Partition}, int64(b.FirstSequence), int64(len(batch.Records)))
+		s.p.w.hidden(s.p, b.Topic, task.ID{Partition: b.Partition}, int64(b.FirstSequence), int64(len(batch.Records)))
 	}
 	l.call(req.Clone(), func(r modelbroker.Response, err error) {
 		ev := engine.Produced{Request: a.Request, Err: err}

@@ -1,8 +1,15 @@
 package sim
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -10,12 +17,14 @@ import (
 )
 
 var (
-	seeds = flag.Uint64("sim.seeds", 200, "how many seeds TestSeeds plays; 50 at most with -short")
-	from  = flag.Uint64("sim.first", 1, "the first of them")
-	one   = flag.Uint64("sim.seed", 0, "play this seed only; with -v everything that happens is printed")
+	seeds  = flag.Uint64("sim.seeds", 2000, "how many seeds TestSeeds plays; 100 at most with -short")
+	from   = flag.Uint64("sim.first", 1, "the first of them")
+	one    = flag.Uint64("sim.seed", 0, "play this seed only; with -v everything that happens is printed")
+	update = flag.Bool("update", false, "write the golden files")
 )
 
-// TestSeeds plays one run a seed. What does not hold is printed with the last things that happened and how to play it again.
+// TestSeeds plays one run a seed, on all cores. What does not hold is printed with what led to it and how to play it again. Over as many seeds as CI
+// plays, each kind of trouble must have had an effect.
 func TestSeeds(t *testing.T) {
 	if *one > 0 {
 		cfg := Config{Seed: *one}
@@ -28,15 +37,66 @@ func TestSeeds(t *testing.T) {
 	}
 	n := *seeds
 	if testing.Short() {
-		n = min(n, 50)
+		n = min(n, 100)
 	}
-	began, events, faults := time.Now(), 0, 0
-	for seed := *from; seed < *from+n; seed++ {
-		r := Run(Config{Seed: seed})
-		require.NoError(t, r.Err, r.String())
-		events, faults = events+r.Events, faults+len(r.Faults)
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	began := cpuTime(t)
+	all := playAll(*from, n)
+	slices.SortFunc(all.failed, func(a, b Result) int { return cmp.Compare(a.Seed, b.Seed) })
+	for _, r := range all.failed[:min(len(all.failed), 3)] {
+		t.Error(r.String())
 	}
-	t.Logf("%d seeds, %.0f a second, %d events and %.1f faults each", n, float64(n)/time.Since(began).Seconds(), events/int(n), float64(faults)/float64(n))
+	for _, r := range all.failed[min(len(all.failed), 3):] {
+		t.Errorf("seed %d: %v", r.Seed, r.Err)
+	}
+	t.Logf("%d seeds, %.0f in a second of one core, %d events and %.1f faults each, whole after %v at the latest",
+		n, float64(n)/(cpuTime(t)-began).Seconds(), all.events/int(n), float64(all.faults)/float64(n), all.healed)
+	for _, k := range Kinds() {
+		t.Logf("%8d  %v", all.seen[k], k)
+		if n >= 2000 {
+			require.NotZero(t, all.seen[k], "no seed has seen: %v", k)
+		}
+	}
+}
+
+// cpuTime is what the process has used of all cores.
+func cpuTime(t *testing.T) time.Duration {
+	var u syscall.Rusage
+	require.NoError(t, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// played is what many runs came to.
+type played struct {
+	mu             sync.Mutex
+	failed         []Result
+	events, faults int
+	healed         time.Duration
+	seen           Tally
+}
+
+func playAll(from, n uint64) *played {
+	all, next := &played{}, atomic.Uint64{}
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for i := next.Add(1); i <= n; i = next.Add(1) {
+				all.add(Run(Config{Seed: from + i - 1}))
+			}
+		})
+	}
+	wg.Wait()
+	return all
+}
+
+func (a *played) add(r Result) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if r.Err != nil {
+		a.failed = append(a.failed, r)
+	}
+	a.events, a.faults, a.healed = a.events+r.Events, a.faults+len(r.Faults), max(a.healed, r.Healed)
+	a.seen.Add(r.Seen)
 }
 
 func TestReplay(t *testing.T) {

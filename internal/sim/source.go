@@ -15,12 +15,16 @@ type source struct {
 	word  []string // of each record
 	left  int      // not written yet
 	truth map[string]int
+	all   []string // words
 }
 
 func (s *source) init(w *world) {
 	*s = source{w: w, left: w.cfg.Records, truth: map[string]int{}}
+	for i := range words {
+		s.all = append(s.all, fmt.Sprintf("w%d", i))
+	}
 	for range w.cfg.Records {
-		word := fmt.Sprintf("w%d", w.rng.IntN(words))
+		word := s.all[w.rng.IntN(words)]
 		s.word = append(s.word, word)
 		s.truth[word]++
 	}

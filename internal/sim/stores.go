@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"time"
 
 	"github.com/understudy-streams/understudy/internal/engine"
@@ -42,16 +43,17 @@ func (p *process) apply(a engine.Apply) {
 	s := p.stores[lifeKey{a.Task, a.Epoch}]
 	p.write(a.Task, func() {
 		err := p.refused()
-		if err != nil {
-			p.tell(engine.Applied{Task: a.Task, Epoch: a.Epoch, Err: err})
-			return
-		}
-		if a.Bulk {
+		switch {
+		case err != nil:
+		case a.Bulk:
 			err = s.Ingest(a.Batch)
-		} else {
+		default:
 			err = s.Apply(a.Batch)
 		}
-		p.w.oracle.applied(p, a, s)
+		if err == nil {
+			p.host.wrote()
+			p.w.oracle.applied(p, a, s)
+		}
 		p.tell(engine.Applied{Task: a.Task, Epoch: a.Epoch, Err: err})
 	})
 }
@@ -67,6 +69,8 @@ func (p *process) wipe(a engine.Wipe) {
 	})
 }
 
+var errDisk = errors.New("input/output error")
+
 // write does something to the stores of a task in the writer pool, after what was asked for before.
 func (p *process) write(id task.ID, f func()) {
 	l := p.writes[id]
@@ -77,6 +81,9 @@ func (p *process) write(id task.ID, f func()) {
 	d := p.w.upTo(p.w.mood.write)
 	if p.w.chance(p.w.mood.slowWrite) {
 		d = p.w.upTo(2 * time.Second)
+		if d > 500*time.Millisecond {
+			p.w.saw(SlowWrite)
+		}
 	}
 	p.w.send(l, d, p, func() { p.onDisk(id, f) })
 }

@@ -2,17 +2,19 @@ package sim
 
 import (
 	"fmt"
+	"math/bits"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/understudy-streams/understudy/internal/engine"
-	"github.com/understudy-streams/understudy/internal/group"
 	"github.com/understudy-streams/understudy/task"
 )
 
 // trace keeps the last things that happened, and a hash over all of them.
 type trace struct {
 	out  func(string)
-	ring [400]entry
+	ring [1 << 10]entry
 	n    int
 	hash uint64
 }
@@ -21,10 +23,58 @@ type trace struct {
 type entry struct {
 	at   time.Duration
 	who  string
-	what string
+	what string // with {t}, {a} and {b} for what follows
 	task task.ID
 	a, b int64
 	text string
+	way  way // of a message
+	node int32
+	msg  any
+	on   parts
+}
+
+// way is what becomes of a message.
+type way uint8
+
+const (
+	none way = iota
+	sends
+	gets
+	loses
+)
+
+// parts is a set of partitions: 16 of each topic.
+type parts uint64
+
+func partOf(tp task.TopicPartition) parts {
+	for i, topic := range topics() {
+		if topic == tp.Topic && tp.Partition < 16 {
+			return 1 << (16*i + int(tp.Partition))
+		}
+	}
+	return 0
+}
+
+// partsOf are the partitions that a task reads or writes and no other task of its kind does.
+func partsOf(id task.ID) parts {
+	if id.Subtopology == 0 {
+		return partOf(task.TopicPartition{Topic: topicIn, Partition: id.Partition})
+	}
+	var all parts
+	for _, topic := range []string{topicWords, topicCounts, topicOut} {
+		all |= partOf(task.TopicPartition{Topic: topic, Partition: id.Partition})
+	}
+	return all
+}
+
+func (p parts) String() string {
+	var out []string
+	for p != 0 {
+		i := bits.TrailingZeros64(uint64(p))
+		out = append(out, task.TopicPartition{Topic: topics()[i/16], Partition: int32(i % 16)}.String())
+		p &^= 1 << i
+	}
+	return strings.Join(out, ", ")
 }
 
 func newTrace(out func(string)) trace { return trace{out: out, hash: fnvOffset} }
@@ -34,19 +84,24 @@ const (
 	fnvPrime  = 1099511628211
 )
 
-func (t *trace) add(e entry) {
-	t.ring[t.n%len(t.ring)] = e
+func (t *trace) add(e *entry) {
+	t.ring[t.n%len(t.ring)] = *e
 	t.n++
+	t.mixAll(e)
+	if t.out != nil {
+		t.out(e.String())
+	}
+}
+
+func (t *trace) mixAll(e *entry) {
 	t.mix(uint64(e.at))
 	t.mixText(e.who)
 	t.mixText(e.what)
 	t.mix(uint64(uint32(e.task.Subtopology))<<32 | uint64(uint32(e.task.Partition)))
 	t.mix(uint64(e.a))
 	t.mix(uint64(e.b))
+	t.mix(uint64(e.way)<<32 | uint64(uint32(e.node)))
 	t.mixText(e.text)
-	if t.out != nil {
-		t.out(e.String())
-	}
 }
 
 func (t *trace) mix(v uint64) { t.hash = (t.hash ^ v) * fnvPrime }
@@ -57,24 +112,64 @@ func (t *trace) mixText(s string) {
 	}
 }
 
-func (t *trace) lines() []string {
+// last returns the last n lines about some partitions; 0 stands for everything.
+func (t *trace) last(n int, on parts) []string {
 	var out []string
-	for i := max(0, t.n-len(t.ring)); i < t.n; i++ {
-		out = append(out, t.ring[i%len(t.ring)].String())
+	for i := t.n - 1; i >= max(0, t.n-len(t.ring)) && len(out) < n; i-- {
+		if e := &t.ring[i%len(t.ring)]; on == 0 || e.on&on != 0 {
+			out = append(out, e.String())
+		}
+	}
+	for i, j := 0, len(out)-1; i < j; i, j = i+1, j-1 {
+		out[i], out[j] = out[j], out[i]
 	}
 	return out
 }
 
-func (e entry) String() string {
-	return fmt.Sprintf("%10.4fs %-4s %-26s %v %d %d %s", e.at.Seconds(), e.who, e.what, e.task, e.a, e.b, e.text)
+func (e *entry) String() string {
+	head := fmt.Sprintf("%10.4fs  %-4s", e.at.Seconds(), e.who)
+	if e.way != none {
+		return fmt.Sprintf("%s %s broker %d  %s", head, [...]string{sends: "──▶", gets: "◀──", loses: "──╳"}[e.way], e.node, describe(e.msg))
+	}
+	what := strings.NewReplacer("{t}", e.task.String(), "{a}", strconv.FormatInt(e.a, 10), "{b}", strconv.FormatInt(e.b, 10)).Replace(e.what)
+	if e.text != "" {
+		what += ": " + e.text
+	}
+	return head + " " + what
 }
 
+// note keeps what happened to a process, or with none in the world. With a task, it concerns that task's partitions.
 func (w *world) note(p *process, what string, id task.ID, a, b int64) {
-	w.trace.add(entry{at: w.now.Sub(epoch), who: nameOf(p), what: what, task: id, a: a, b: b})
+	e := entry{at: w.now.Sub(epoch), who: nameOf(p), what: what, task: id, a: a, b: b}
+	if strings.Contains(what, "{t}") {
+		e.on = partsOf(id)
+	}
+	w.trace.add(&e)
 }
 
-func (w *world) noteText(p *process, what, text string) {
-	w.trace.add(entry{at: w.now.Sub(epoch), who: nameOf(p), what: what, text: text})
+func (w *world) noteText(p *process, what, text string, on parts) {
+	w.trace.add(&entry{at: w.now.Sub(epoch), who: nameOf(p), what: what, text: text, on: on})
+}
+
+// notePart keeps what happened to a partition.
+func (w *world) notePart(p *process, tp task.TopicPartition, what string, a, b int64) {
+	w.trace.add(&entry{at: w.now.Sub(epoch), who: nameOf(p), what: what, a: a, b: b, text: tp.String(), on: partOf(tp)})
+}
+
+// hidden counts for the hash only: the line would say what the message before it said.
+func (w *world) hidden(p *process, what string, id task.ID, a, b int64) {
+	w.trace.mixAll(&entry{at: w.now.Sub(epoch), who: nameOf(p), what: what, task: id, a: a, b: b})
+}
+
+// traceMessage keeps a request or an answer. Those of the input's writer, and those that say nothing, are left out.
+func (w *world) traceMessage(l *link, way way, msg any) {
+	kind, on := concerns(msg)
+	e := entry{at: w.now.Sub(epoch), who: nameOf(l.p), what: kind, way: way, node: l.node, msg: msg, on: on}
+	if l.p == nil || kind == "" && way != loses {
+		w.trace.mixAll(&e)
+		return
+	}
+	w.trace.add(&e)
 }
 
 func nameOf(p *process) string {
@@ -84,197 +179,25 @@ func nameOf(p *process) string {
 	return p.name
 }
 
-func notice(n engine.Notice) string {
-	s := n.Text
+func (w *world) traceNotice(p *process, n engine.Notice) {
+	s, on := n.Text, partOf(n.Part)
 	switch n.Kind {
 	case engine.NoticeState:
 		s = n.State.String()
 	case engine.NoticeTask:
-		s = n.Task.String() + " " + n.Text
+		s, on = n.Task.String()+" "+n.Text, partsOf(n.Task)
 	case engine.NoticeAssigned:
 		s = fmt.Sprintf("generation %d: %v %s", n.Generation, n.Tasks, n.Text)
+		for _, id := range n.Tasks {
+			on |= partsOf(id)
+		}
 	case engine.NoticeForeignWriter, engine.NoticeReset, engine.NoticeRestoreBegin, engine.NoticeRestoreEnd, engine.NoticeWiped:
 		s = fmt.Sprintf("%v %d..%d %s", n.Part, n.Position, n.End, n.Text)
+	case engine.NoticeLost:
+		on = ^parts(0)
 	}
 	if n.Err != nil {
 		s += " " + n.What + " " + n.Err.Error()
 	}
-	return s
-}
-
-func (w *world) traceEvent(p *process, ev engine.Event) {
-	what, id, a, b := eventOf(ev)
-	w.note(p, what, id, a, b)
-}
-
-func eventOf(ev engine.Event) (what string, id task.ID, a, b int64) {
-	switch ev := ev.(type) {
-	case engine.Start:
-		what = "> start"
-	case engine.Close:
-		what = "> close"
-	case engine.Tick:
-		what = "> tick"
-	case engine.TopicsReady:
-		what = "> topics-ready"
-	case engine.Member:
-		what, a, b = memberEvent(ev.Event)
-	case engine.OffsetsFetched:
-		what, a, b = "> offsets-fetched", int64(ev.Request), int64(ev.Code)
-	case engine.StoresOpened:
-		what, id, a, b = "> stores-opened", ev.Task, int64(ev.Epoch), first(ev.Positions)
-	case engine.StoresClosed:
-		what, id, a = "> stores-closed", ev.Task, int64(ev.Epoch)
-	case engine.OffsetsListed:
-		what, a = "> offsets-listed", int64(ev.Request)
-	case engine.Restored:
-		what, id, a, b = "> restored", ev.Source.Task, int64(len(ev.Batch.Records)), ev.Batch.Next
-	case engine.Applied:
-		what, id, a = "> applied", ev.Task, int64(ev.Epoch)
-	case engine.EffectsDone:
-		what, id, a, b = "> effects-done", ev.Acked.Task, int64(ev.Acked.Epoch), int64(ev.Acked.Seq)
-	case engine.TaskSealed:
-		what, id, a, b = "> task-sealed", ev.Sealed.Task, int64(ev.Sealed.Seq), ev.Sealed.Offsets[0].Offset
-	case engine.TaskReleased:
-		what, id, a = "> task-released", ev.Task, int64(ev.Epoch)
-	case engine.TaskClosed:
-		what, id, a = "> task-closed", ev.Task, int64(ev.Epoch)
-	case engine.TaskFailed:
-		what, id, a = "> task-failed", ev.Task, int64(ev.Epoch)
-	case engine.OffsetsCommitted:
-		what, a, b = "> offsets-committed", int64(ev.Request), int64(len(ev.Codes))
-	case engine.PartMoved:
-		what, id, a, b = "> part-moved", ev.Lost.Source.Task, ev.Lost.Offset, int64(ev.Lost.Code)
-	case engine.PartStopped:
-		what, id, a, b = "> part-stopped", ev.Failed.Source.Task, ev.Failed.Offset, int64(ev.Failed.Code)
-	case engine.MetadataKnown:
-		what = "> metadata"
-	case engine.StoreTrouble:
-		what = "> store-trouble"
-	case engine.DiskProbed:
-		what, a = "> disk-probed", ev.Free
-	case engine.StoresReady:
-		what = "> stores-ready"
-	}
-	return what, id, a, b
-}
-
-func memberEvent(ev group.Event) (what string, a, b int64) {
-	switch ev := ev.(type) {
-	case group.CoordinatorFound:
-		what, a, b = "> coordinator-found", int64(ev.Req), int64(ev.Code)
-	case group.JoinDone:
-		what, a, b = "> join-done", int64(ev.Generation), int64(ev.Code)
-	case group.SyncDone:
-		what, a, b = "> sync-done", int64(ev.Req), int64(ev.Code)
-	case group.HeartbeatDone:
-		what, a, b = "> heartbeat-done", int64(ev.Req), int64(ev.Code)
-	case group.LeaveDone:
-		what, a, b = "> leave-done", int64(ev.Req), int64(ev.Code)
-	}
-	return what, a, b
-}
-
-func first(s []int64) int64 {
-	if len(s) == 0 {
-		return -1
-	}
-	return s[0]
-}
-
-func (w *world) traceAction(p *process, ac engine.Action) {
-	what, id, a, b := "", task.ID{}, int64(0), int64(0)
-	switch ac := ac.(type) {
-	case engine.EnsureTopics:
-		what = "  ensure-topics"
-	case engine.MemberAction:
-		what, a = memberAction(ac.Action)
-	case engine.FetchOffsets:
-		what, a, b = "  fetch-offsets", int64(ac.Request), int64(len(ac.Parts))
-	case engine.CommitOffsets:
-		what, a, b = "  commit-offsets", int64(ac.Request), int64(ac.Generation)
-	case engine.ListOffsets:
-		what, a, b = "  list-offsets", int64(ac.Request), int64(len(ac.Parts))
-	case engine.PurgeRecords:
-		what, a = "  purge", int64(len(ac.Before))
-	case engine.OpenStores:
-		what, id, a = "  open-stores", ac.Task, int64(ac.Epoch)
-	case engine.CloseStores:
-		what, id, a = "  close-stores", ac.Task, int64(ac.Epoch)
-	case engine.Apply:
-		what, id, a, b = "  apply", ac.Task, int64(ac.Epoch), ac.Batch.Stores[0].Position
-	case engine.Wipe:
-		what, id, a = "  wipe", ac.Task, int64(ac.Epoch)
-	case engine.StartTask:
-		what, id, a, b = "  start-task", ac.Task, int64(ac.Epoch), first(ac.Positions)
-	case engine.ToTask:
-		what, id, a = taskEvent(ac.Event), ac.Task, int64(ac.Epoch)
-	case engine.ProbeDisk:
-		what = "  probe-disk"
-	case engine.ReadyStores:
-		what = "  ready-stores"
-	case engine.Done:
-		what = "  done"
-	default:
-		return
-	}
-	w.note(p, what, id, a, b)
-}
-
-func memberAction(a group.Action) (string, int64) {
-	switch a := a.(type) {
-	case group.FindCoordinator:
-		return "  find-coordinator", int64(a.Req)
-	case group.SendJoin:
-		return "  send-join", int64(a.Req)
-	case group.SendSync:
-		return "  send-sync", int64(a.Generation)
-	case group.SendHeartbeat:
-		return "  send-heartbeat", int64(a.Generation)
-	case group.SendLeave:
-		return "  send-leave", int64(a.Req)
-	case group.Disconnect:
-		return "  disconnect", 0
-	}
-	return "  member", 0
-}
-
-func taskEvent(ev task.Event) string {
-	switch ev.(type) {
-	case task.Committed:
-		return "  task: committed"
-	case task.Release:
-		return "  task: release"
-	case task.Resume:
-		return "  task: resume"
-	case task.Lost:
-		return "  task: lost"
-	case task.Close:
-		return "  task: close"
-	case task.Rewrite:
-		return "  task: rewrite"
-	}
-	return "  task"
-}
-
-func (w *world) traceTask(r *taskRun, ev task.Event) {
-	switch ev := ev.(type) {
-	case task.Fetched:
-		w.note(r.p, "task > fetched", r.key.task, int64(len(ev.Batch.Records)), ev.Batch.Next)
-	case task.Committed, task.Release, task.Resume, task.Lost, task.Close, task.Rewrite:
-		w.note(r.p, "task >"+taskEvent(ev)[7:], r.key.task, int64(r.key.epoch), 0)
-	}
-}
-
-func (w *world) traceTaskAction(r *taskRun, a task.Action) {
-	switch a := a.(type) {
-	case task.Send:
-		w.note(r.p, "task   send", r.key.task, int64(a.Effects.Seq), int64(len(a.Effects.Groups)))
-	case task.Seal:
-		w.note(r.p, "task   seal", r.key.task, int64(a.Sealed.Seq), a.Sealed.Offsets[0].Offset)
-	case task.Released:
-		w.note(r.p, "task   released", r.key.task, int64(r.key.epoch), 0)
-	case task.Closed:
-		w.note(r.p, "task   closed", r.key.task, int64(r.key.epoch), 0)
-	}
+	w.noteText(p, string(n.Kind), s, on)
 }

@@ -1,12 +1,12 @@
 package sim
 
 import (
-	"container/heap"
 	"fmt"
 	"math/rand/v2"
 	"time"
 
 	"github.com/understudy-streams/understudy/internal/modelbroker"
+	"github.com/understudy-streams/understudy/task"
 )
 
 const groupName = "app"
@@ -16,25 +16,28 @@ var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // world is everything in a run.
 type world struct {
-	cfg    Config
-	mood   mood
-	rng    *rand.Rand
-	now    time.Time
-	queue  queue
-	seq    uint64
-	broker *modelbroker.Broker
-	calls  map[uint64]*call
-	links  map[modelbroker.Conn]*link
-	lastID uint64
-	hosts  []*host
-	source source
-	oracle oracle
-	trace  trace
-	events int
-	healed bool // no more faults
-	ending bool // nothing is started any more
-	failed error
-	faults []string
+	cfg       Config
+	mood      mood
+	rng       *rand.Rand
+	now       time.Time
+	queue     queue
+	seq       uint64
+	broker    *modelbroker.Broker
+	calls     map[uint64]*call
+	links     map[modelbroker.Conn]*link
+	lastID    uint64
+	hosts     []*host
+	source    source
+	oracle    oracle
+	trace     trace
+	events    int
+	healed    bool // no more faults
+	ending    bool // nothing is started any more
+	failed    error
+	concerned parts // by what failed
+	faults    []string
+	seen      Tally
+	whole     time.Time // when it was whole after the faults
 }
 
 // Run plays one seed.
@@ -42,12 +45,18 @@ func Run(cfg Config) Result {
 	w := newWorld(cfg.withDefaults())
 	w.begin()
 	w.loop()
+	return w.result()
+}
+
+func (w *world) result() Result {
 	r := Result{
-		Seed: cfg.Seed, Err: w.failed, Hash: w.trace.hash, Events: w.events, Virtual: w.now.Sub(epoch), Faults: w.faults, Foreign: w.oracle.foreign,
-		Lost: w.oracle.lost, Resumed: w.oracle.resumed,
+		Seed: w.cfg.Seed, Err: w.failed, Hash: w.trace.hash, Events: w.events, Virtual: w.now.Sub(epoch), Faults: w.faults, Seen: w.seen,
+	}
+	if !w.whole.IsZero() {
+		r.Healed = w.whole.Sub(epoch.Add(faultTime))
 	}
 	if w.failed != nil {
-		r.Trace = w.trace.lines()
+		r.Concerned, r.Around, r.Trace = w.concerned.String(), w.trace.last(60, w.concerned), w.trace.last(120, 0)
 	}
 	return r
 }
@@ -65,7 +74,7 @@ func newWorld(cfg Config) *world {
 	}
 	topics[topicCounts] = modelbroker.TopicConfig{Partitions: cfg.Parts, Configs: map[string]string{"cleanup.policy": "compact"}}
 	w.broker = modelbroker.New(modelbroker.Config{
-		Brokers: cfg.Brokers, Topics: topics, Seed: cfg.Seed, Failover: 2 * time.Second, Load: w.upTo(50 * time.Millisecond),
+		Brokers: cfg.Brokers, Topics: topics, Seed: cfg.Seed, Failover: 2 * time.Second, Load: w.mood.load,
 		LeaderSettle: w.upTo(20 * time.Millisecond), MinSession: time.Second, Committed: w.oracle.committed,
 	})
 	for i := range cfg.Instances {
@@ -88,7 +97,7 @@ func (w *world) begin() {
 func (w *world) loop() {
 	for w.failed == nil && !w.oracle.over {
 		wake, waits := w.broker.Wake()
-		if len(w.queue) == 0 || waits && wake.Before(w.queue[0].at) {
+		if len(w.queue) == 0 || waits && int64(wake.Sub(epoch)) < w.queue[0].at {
 			if !waits {
 				return
 			}
@@ -97,8 +106,8 @@ func (w *world) loop() {
 			w.collect()
 			continue
 		}
-		e := heap.Pop(&w.queue).(*event)
-		w.now = e.at
+		e := w.queue.pop()
+		w.now = epoch.Add(time.Duration(e.at))
 		if e.p != nil && !w.awake(e) {
 			continue
 		}
@@ -108,22 +117,36 @@ func (w *world) loop() {
 }
 
 // awake says whether an event reaches its process now. One for a paused process is put off, in its place among the others.
-func (w *world) awake(e *event) bool {
+func (w *world) awake(e event) bool {
 	switch {
 	case e.p.dead:
 		return false
 	case e.p.host.paused.After(w.now):
-		e.at = e.p.host.paused
-		heap.Push(&w.queue, e)
+		e.at = int64(e.p.host.paused.Sub(epoch))
+		w.queue.push(e)
 		return false
 	}
 	return true
 }
 
 // violated notes the first thing that does not hold; the run ends with it.
-func (w *world) violated(format string, args ...any) {
+func (w *world) violated(format string, args ...any) { w.violatedOn(0, format, args...) }
+
+func (w *world) violatedAt(tp task.TopicPartition, format string, args ...any) {
+	on := partOf(tp)
+	if tp.Topic != topicIn {
+		on = partsOf(task.ID{Subtopology: 1, Partition: tp.Partition})
+	}
+	w.violatedOn(on, format, args...)
+}
+
+func (w *world) violatedTask(id task.ID, format string, args ...any) {
+	w.violatedOn(partsOf(id), format, args...)
+}
+
+func (w *world) violatedOn(on parts, format string, args ...any) {
 	if w.failed == nil {
-		w.failed = fmt.Errorf("at %v: "+format, append([]any{w.now.Sub(epoch)}, args...)...)
+		w.failed, w.concerned = fmt.Errorf("at %v: "+format, append([]any{w.now.Sub(epoch)}, args...)...), on
 	}
 }
 

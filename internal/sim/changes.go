@@ -1,0 +1,280 @@
+package sim
+
+import (
+	"bytes"
+	"maps"
+
+	"github.com/understudy-streams/understudy/internal/engine"
+	"github.com/understudy-streams/understudy/internal/kcode"
+	"github.com/understudy-streams/understudy/internal/modelbroker"
+	"github.com/understudy-streams/understudy/statestore"
+	"github.com/understudy-streams/understudy/task"
+)
+
+// changes is what the oracle knows of the changelog of a partition, and of the task that it belongs to.
+type changes struct {
+	o       *oracle
+	tp      task.TopicPartition
+	id      task.ID
+	grant   int32             // the generation that its present owner has it from
+	begun   bool              // that owner has written
+	rightly map[string][]byte // the last rows of those who ran the task when they wrote them
+	emits   map[string]int    // the last counts that the present owner has put out
+	at      int64             // where folded is
+	folded  map[string][]byte
+}
+
+func newChanges(o *oracle) *changes {
+	p := int32(len(o.logsOf))
+	return &changes{
+		o: o, tp: counts(p), id: task.ID{Subtopology: 1, Partition: p}, rightly: map[string][]byte{}, emits: map[string]int{}, folded: map[string][]byte{},
+	}
+}
+
+func (o *oracle) changes(partition int32) *changes { return o.logsOf[partition] }
+
+// fold is what the changelog says that a store holds at a position. It is good until the next fold.
+func (c *changes) fold(position int64) map[string][]byte {
+	log := c.o.logs[c.tp]
+	position = min(max(position, 0), int64(len(log)))
+	if position < c.at {
+		c.at = 0
+		clear(c.folded)
+	}
+	for ; c.at < position; c.at++ {
+		put(c.folded, &log[c.at])
+	}
+	return c.folded
+}
+
+func put(rows map[string][]byte, r *written) {
+	switch {
+	case !r.record:
+	case r.value == nil:
+		delete(rows, r.key)
+	default:
+		rows[r.key] = r.value
+	}
+}
+
+// granted begins the tenure of an owner, unless somebody who was granted the task later was faster.
+func (c *changes) granted(t engine.Tenure) {
+	if t.Generation < c.grant {
+		return
+	}
+	c.grant, c.begun = t.Generation, false
+	clear(c.emits)
+}
+
+// strange says that whoever wrote a batch did not run the task any more when it was appended.
+func (o *oracle) strange(p *process, b modelbroker.ProduceBatch) bool {
+	if p == nil || b.Topic != topicCounts && b.Topic != topicOut {
+		return false
+	}
+	c := o.changes(b.Partition)
+	return !o.runsIt(p, c.id) || c.ofAnother(p, b)
+}
+
+// ofAnother says that a batch is not of the present owner, or of him at an earlier time at which he had the task.
+func (c *changes) ofAnother(p *process, b modelbroker.ProduceBatch) bool {
+	return c.o.last[c.id] != p || b.Topic == topicCounts && b.Epoch != int16(c.grant)
+}
+
+func (o *oracle) runsIt(p *process, id task.ID) bool {
+	for _, q := range o.runs[id] {
+		if q == p {
+			return true
+		}
+	}
+	return false
+}
+
+// stranger notes such a batch. Nothing keeps it out before the owner's first batch; after that the broker does (rule M8).
+func (o *oracle) stranger(p *process, b modelbroker.ProduceBatch, base int64) {
+	o.w.notePart(p, b.TopicPartition, "{b} records of one who does not run the task any more, at {a}", base, int64(len(b.Records)))
+	if b.Topic == topicOut {
+		o.w.saw(StrangerOut)
+		o.outOfOrder[b.Partition] = true
+		return
+	}
+	o.w.saw(Stranger)
+	if c := o.changes(b.Partition); c.begun && c.ofAnother(p, b) {
+		o.w.violatedAt(c.tp, "a late batch of %s went into %v at %d, behind the first one of %s, who has the task now", p.name, c.tp, base, nameOf(o.last[c.id]))
+	}
+}
+
+// fenced holds the refusal of a batch against who has the task.
+func (o *oracle) fenced(p *process, b modelbroker.ProduceBatch) {
+	o.w.saw(StrangerFenced)
+	o.w.notePart(p, b.TopicPartition, "is refused: somebody else has the task now", 0, 0)
+	if c := o.changes(b.Partition); !c.ofAnother(p, b) {
+		o.w.violatedAt(c.tp, "%s is refused in %v, though it has the task", nameOf(p), c.tp)
+	}
+}
+
+// wrote holds rows that were written to the changelog against those before: no record may have gone missing from them.
+func (c *changes) wrote(p *process, b modelbroker.ProduceBatch) {
+	c.begun = true
+	for _, r := range b.Records {
+		before := c.rightly[string(r.Key)]
+		for i := 8; i < len(before); i++ {
+			if r.Value == nil || before[i]&^r.Value[i] != 0 {
+				c.o.w.violatedAt(c.tp, "%s writes a row of %s with %d records to the changelog, which had one with %d", p.name, r.Key, countIn(r.Value), countIn(before))
+				return
+			}
+		}
+		c.rightly[string(r.Key)] = bytes.Clone(r.Value)
+	}
+}
+
+// emitted holds the outputs of one owner against each other: a count never shrinks.
+func (c *changes) emitted(p *process, b modelbroker.ProduceBatch) {
+	for _, r := range b.Records {
+		n := countIn(r.Value)
+		if n < c.emits[string(r.Key)] {
+			c.o.w.violatedAt(b.TopicPartition, "%s puts out that %s was seen %d times, after %d", p.name, r.Key, n, c.emits[string(r.Key)])
+		}
+		c.emits[string(r.Key)] = n
+	}
+}
+
+// applied holds a store against its changelog when a commit or a part of a restore was written to it. While somebody else's records lie behind
+// the position, the owner's own rows are written all the same.
+func (o *oracle) applied(p *process, a engine.Apply, s *openStores) {
+	c, position := o.changes(a.Task.Partition), s.Position(0)
+	if a.Bulk && o.compacted {
+		o.restartable(p.name, a.Task, s.TaskStores)
+		return
+	}
+	want := c.fold(position)
+	if log := o.logs[c.tp]; !a.Bulk && position < int64(len(log)) {
+		want = maps.Clone(want)
+		for i := max(position, 0); i < int64(len(log)); i++ {
+			if r := &log[i]; r.by == p && !r.strange {
+				put(want, r)
+			}
+		}
+	}
+	c.matches(p, position, s, want)
+}
+
+// restored holds a store against its changelog when its task begins to run.
+func (o *oracle) restored(p *process, id task.ID, s *openStores) {
+	position := s.Position(0)
+	c := o.changes(id.Partition)
+	c.matches(p, position, s, c.fold(position))
+}
+
+func (c *changes) matches(p *process, position int64, s *openStores, want map[string][]byte) {
+	got := rows(s.Reader(0))
+	if len(want) != len(got) {
+		c.o.w.violatedAt(c.tp, "%s: the store of task %v at %d has %d rows, its changelog makes %d", p.name, c.id, position, len(got), len(want))
+	}
+	for key, value := range want {
+		if !bytes.Equal(got[key], value) {
+			c.o.w.violatedAt(c.tp, "%s: a row in the store of task %v at %d is not that of its changelog: count %d, not %d",
+				p.name, c.id, position, countIn(got[key]), countIn(value))
+			return
+		}
+	}
+}
+
+// restartable holds a store against its changelog as whoever opens it next would: with what lies behind its position it must be all that the
+// changelog says.
+func (o *oracle) restartable(name string, id task.ID, s statestore.TaskStores) {
+	c, position := o.changes(id.Partition), s.Position(0)
+	first, records, end := o.w.broker.Start(c.tp), []task.Record(nil), int64(0)
+	if position < first {
+		return // it will be emptied
+	}
+	records, end = o.w.broker.Log(c.tp)
+	if position > end {
+		o.w.violatedAt(c.tp, "%s: the store of task %v is at %d, its changelog ends at %d", name, id, position, end)
+		return
+	}
+	got := rows(s.Reader(0))
+	for i := range records {
+		if r := &records[i]; r.Offset >= position {
+			put(got, &written{record: true, key: string(r.Key), value: r.Value})
+		}
+	}
+	if want := c.fold(end); !maps.EqualFunc(got, want, bytes.Equal) {
+		o.w.violatedAt(c.tp, "%s: the store of task %v at %d and what follows do not make what its changelog says", name, id, position)
+	}
+}
+
+// crashed holds what a crash has left on a disk against the changelogs.
+func (o *oracle) crashed(name string, disk *statestore.Memory) {
+	stored, err := disk.Tasks()
+	if err != nil {
+		o.w.violated("%s: %v", name, err)
+	}
+	for _, t := range stored {
+		s, err := disk.Open(t.ID, []statestore.Spec{{Name: "counts"}})
+		if err != nil {
+			o.w.violated("%s: %v", name, err)
+			return
+		}
+		o.restartable(name, t.ID, s)
+		if err := s.Close(); err != nil {
+			o.w.violated("%s: %v", name, err)
+		}
+	}
+}
+
+// sealed holds what a task sees of its store against what it has sealed, on top of what it began with.
+func (o *oracle) sealed(r *taskRun, s *task.Sealed) {
+	for _, st := range s.Stores {
+		for _, ch := range st.Changes {
+			put(r.view, &written{record: true, key: string(ch.Key), value: bytes.Clone(ch.Value)})
+		}
+	}
+	store := r.owner.Env().Store(0)
+	for _, word := range o.w.source.all {
+		row, found, err := store.Get([]byte(word))
+		want, has := r.view[word]
+		if err != nil || found != has || !bytes.Equal(row.Value, want) {
+			o.w.violatedTask(r.key.task, "%s: task %v has a count of %d for %s and has sealed %d", r.p.name, r.key.task, countIn(row.Value), word, countIn(want))
+		}
+	}
+}
+
+// refusals counts what brokers said for which somebody has to change its mind.
+func (o *oracle) refusals(r modelbroker.Response) {
+	switch r := r.(type) {
+	case modelbroker.ProduceResponse:
+		for _, part := range r.Parts {
+			o.refusal(part.Code)
+		}
+	case modelbroker.FetchResponse:
+		for _, part := range r.Parts {
+			o.refusal(part.Code)
+		}
+	case modelbroker.HeartbeatResponse:
+		o.refusal(r.Code)
+	case modelbroker.JoinGroupResponse:
+		o.refusal(r.Code)
+	case modelbroker.OffsetFetchResponse:
+		o.refusal(r.Code)
+		for _, part := range r.Parts {
+			o.refusal(part.Code)
+		}
+	case modelbroker.OffsetCommitResponse:
+		for _, code := range r.Codes {
+			o.refusal(code)
+		}
+	}
+}
+
+func (o *oracle) refusal(code kcode.Code) {
+	switch code {
+	case kcode.NotLeaderOrFollower, kcode.FencedLeaderEpoch, kcode.UnknownLeaderEpoch:
+		o.w.saw(LeaderMoved)
+	case kcode.NotCoordinator:
+		o.w.saw(CoordinatorMoved)
+	case kcode.CoordinatorLoadInProgress:
+		o.w.saw(CoordinatorLoading)
+	case kcode.UnstableOffsetCommit:
+		o.w.saw(UnstableOffset)
+	}
+}
