@@ -34,6 +34,8 @@ type crashStore struct {
 	before *history // what it was before the emptying that is under way, nil if none is
 	topic  byte     // the changelog that it is opened with
 	stale  bool     // the emptying that is under way is that of a store of another changelog
+
+	all map[int64]map[string]string // what it held at each position ever, emptied or not; nil where nobody asks
 }
 
 // held returns what the store held at a position, and whether it may be there. The later history goes before.

@@ -374,6 +374,10 @@ func (r *faultRun) write(n, changes int, f func(*statestore.Batch) error) error 
 			h.now[fmt.Sprint(i)] = string(value)
 		}
 		h.at[r.position] = maps.Clone(h.now)
+		if st := &r.model.stores[n][s]; st.all == nil {
+			st.all = map[int64]map[string]string{statestore.NoPosition: {}}
+		}
+		r.model.stores[n][s].all[r.position] = h.at[r.position]
 		b.Stores = append(b.Stores, sb)
 	}
 	return f(b)
