@@ -167,6 +167,12 @@ func (c *cluster) members(ctx context.Context, group string) (stable, empty bool
 	return g.State == "Stable" && len(g.Members) > 0, len(g.Members) == 0, nil
 }
 
+// ready waits until the broker can coordinate groups: it makes the topic of the offsets when it is first asked, and that is not to be the first
+// program's trouble.
+func (c *cluster) ready(ctx context.Context) error {
+	return c.await(ctx, "bench-nobody", time.Minute, func(_, empty bool) bool { return empty })
+}
+
 // await looks until the group is as it should be.
 func (c *cluster) await(ctx context.Context, group string, patience time.Duration, ok func(stable, empty bool) bool) error {
 	for deadline := time.Now().Add(patience); ; {

@@ -1,7 +1,7 @@
 // Command drive measures stream-processing programs side by side: it loads topics, starts a program, waits until it has done its work, reads what
 // that cost from /proc, checks the output and ends the program. See ../README.md.
 //
-//	drive all [flags]                                start, compare, restore and latency; prints the tables
+//	drive all [flags]                                compare, restore, latency and start; prints the tables
 //	drive compare|restore|latency|start|growth|heap  one part (or several, with commas); prints all tables there are
 //	drive table                                      prints the tables of what has been measured
 package main
@@ -61,6 +61,9 @@ func execute(ctx context.Context, args []string) error {
 		return err
 	}
 	defer b.cluster.close()
+	if err := b.cluster.ready(ctx); err != nil {
+		return err
+	}
 	measured := b.parts(ctx, names)
 	if err := b.tables(); err != nil {
 		return err
