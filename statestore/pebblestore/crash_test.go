@@ -116,9 +116,7 @@ func (r *crashRun) open(d *DB, m *crashModel, n int, more ...statestore.Spec) st
 
 // remember notes the ids of names that have been given out.
 func (r *crashRun) remember() {
-	r.d.mu.Lock()
 	names := maps.Clone(r.d.names)
-	r.d.mu.Unlock()
 	r.change(func(m *crashModel) { m.names = names })
 }
 

@@ -34,10 +34,13 @@ type DB struct {
 	quit    chan struct{} // closed to end the janitor
 	stopped chan struct{} // closed when the janitor is gone
 
-	mu        sync.Mutex
+	// opening orders opens of tasks, which may wait for the disk. names and byID belong to whoever holds it.
+	opening sync.Mutex
+	names   map[string]uint32
+	byID    map[uint32]string
+
+	mu        sync.Mutex // never held while anybody waits for the disk
 	closed    bool
-	names     map[string]uint32
-	byID      map[uint32]string
 	tasks     map[statestore.TaskID]*taskStores
 	unflushed int
 	oldest    time.Time // of what is unflushed
@@ -118,6 +121,9 @@ func (d *DB) loadNames() error {
 		if err != nil {
 			return err
 		}
+		if other, ok := d.byID[id]; ok {
+			return malformed("stores %q and %q have the same id", other, key)
+		}
 		d.names[string(key)], d.byID[id] = id, string(key)
 		return nil
 	})
@@ -132,7 +138,7 @@ func (d *DB) scanMeta(id statestore.TaskID, f func(key, value []byte) error) (er
 	}
 	defer func() { err = errors.Join(err, it.Close()) }()
 	for ok := it.First(); ok; ok = it.Next() {
-		key, err := parseMetaKey(it.Key()[len(prefix):])
+		key, err := parseKey(nil, it.Key()[len(prefix):])
 		if err != nil {
 			return err
 		}
@@ -189,25 +195,38 @@ func (d *DB) Open(id statestore.TaskID, stores []statestore.Spec) (statestore.Ta
 	return t, nil
 }
 
-func (d *DB) openTask(id statestore.TaskID, stores []statestore.Spec) (*taskStores, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err := d.check(); err != nil {
+func (d *DB) openTask(id statestore.TaskID, stores []statestore.Spec) (t *taskStores, err error) {
+	d.opening.Lock()
+	defer d.opening.Unlock()
+	if err := d.reserve(id); err != nil {
 		return nil, err
-	}
-	if d.tasks[id] != nil {
-		return nil, fmt.Errorf("pebblestore: the stores of task %s are open already: close them first", id)
 	}
 	ids, err := d.register(stores)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		t, err = newTaskStores(d, id, stores, ids)
 	}
-	t, err := newTaskStores(d, id, stores, ids)
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if err != nil {
+		delete(d.tasks, id)
 		return nil, err
 	}
 	d.tasks[id] = t
 	return t, nil
+}
+
+// reserve makes a task open to everybody else.
+func (d *DB) reserve(id statestore.TaskID) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.check(); err != nil {
+		return err
+	}
+	if d.tasks[id] != nil {
+		return fmt.Errorf("pebblestore: the stores of task %s are open already: close them first", id)
+	}
+	d.tasks[id] = &taskStores{d: d, id: id}
+	return nil
 }
 
 // register returns the ids of the stores, and gives one to each name that has none. A new id is durable before it is used: a table that
@@ -257,13 +276,17 @@ func (d *DB) writeNames(added map[string]uint32) error {
 
 // Tasks lists the tasks that have rows or positions.
 func (d *DB) Tasks() ([]statestore.StoredTask, error) {
+	d.opening.Lock()
+	defer d.opening.Unlock()
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err := d.check(); err != nil {
+	err := d.check()
+	d.mu.Unlock()
+	if err != nil {
 		return nil, err
 	}
 	out, err := d.list()
 	if err != nil {
+		d.health.noteDamage(err)
 		return nil, fmt.Errorf("pebblestore: list the tasks of %s: %w", d.opts.Dir, err)
 	}
 	return out, nil

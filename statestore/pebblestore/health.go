@@ -1,6 +1,7 @@
 package pebblestore
 
 import (
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"strings"
@@ -84,9 +85,17 @@ func (h *health) Fatalf(format string, args ...any) {
 	}
 }
 
+// noteDamage tells of an error if it is one of damage. Pebble tells only of what it has found itself.
+func (h *health) noteDamage(err error) {
+	if isDamaged(err) {
+		h.corrupted(err)
+	}
+}
+
 // isDamaged recognizes what Pebble says of a file that is not as it was written.
 func isDamaged(err error) bool {
-	return pebble.IsCorruptionError(err) || strings.Contains(err.Error(), "object size mismatch")
+	var format *formatError
+	return errors.As(err, &format) || pebble.IsCorruptionError(err) || strings.Contains(err.Error(), "object size mismatch")
 }
 
 // breakDown ends all work on the database. The first cause is the one that everybody is told.

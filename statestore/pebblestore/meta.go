@@ -25,13 +25,25 @@ func appendNameKey(dst []byte, name string) []byte {
 	return statestore.AppendKey(statestore.AppendStorePrefix(dst, namesTask, metaStore), []byte(name))
 }
 
-// parseMetaKey decodes the key of a position or a name, after its prefix.
-func parseMetaKey(rest []byte) ([]byte, error) {
-	key, rest, err := statestore.CutKey(nil, rest)
-	if err == nil && len(rest) != 0 {
-		err = fmt.Errorf("pebblestore: %d bytes after a key", len(rest))
+// formatError says that what lies in the database was not written by this package, or not so.
+type formatError struct{ text string }
+
+func (e *formatError) Error() string { return "pebblestore: " + e.text }
+
+func malformed(format string, args ...any) error {
+	return &formatError{fmt.Sprintf(format, args...)}
+}
+
+// parseKey decodes a key, after its store's prefix, into dst.
+func parseKey(dst, b []byte) ([]byte, error) {
+	key, rest, err := statestore.CutKey(dst, b)
+	if err != nil {
+		return nil, malformed("%v", err)
 	}
-	return key, err
+	if len(rest) != 0 {
+		return nil, malformed("%d bytes after a key", len(rest))
+	}
+	return key, nil
 }
 
 // position is how far a store has been written: an offset, and the id of the topic that it is an offset of, zero if that was not known.
@@ -49,11 +61,11 @@ func appendPosition(dst []byte, p position) []byte {
 
 func parsePosition(b []byte) (position, error) {
 	if len(b) != positionBytes {
-		return position{}, fmt.Errorf("pebblestore: a position has %d bytes, not %d", len(b), positionBytes)
+		return position{}, malformed("a position has %d bytes, not %d", len(b), positionBytes)
 	}
 	p := position{offset: int64(binary.BigEndian.Uint64(b)), changelog: [16]byte(b[8:])}
 	if p.offset < 0 {
-		return position{}, fmt.Errorf("pebblestore: position %d is negative", p.offset)
+		return position{}, malformed("position %d is negative", p.offset)
 	}
 	return p, nil
 }
@@ -62,11 +74,11 @@ func appendStoreID(dst []byte, id uint32) []byte { return binary.BigEndian.Appen
 
 func parseStoreID(b []byte) (uint32, error) {
 	if len(b) != 4 {
-		return 0, fmt.Errorf("pebblestore: a store id has %d bytes, not 4", len(b))
+		return 0, malformed("a store id has %d bytes, not 4", len(b))
 	}
 	id := binary.BigEndian.Uint32(b)
 	if id == metaStore {
-		return 0, fmt.Errorf("pebblestore: store id %d is reserved", id)
+		return 0, malformed("store id %d is reserved", id)
 	}
 	return id, nil
 }
@@ -79,7 +91,7 @@ func putRow(dst, value []byte, ts int64) {
 
 func parseRow(b []byte) (statestore.Row, error) {
 	if len(b) < rowHeaderBytes {
-		return statestore.Row{}, fmt.Errorf("pebblestore: a row has %d bytes, at least %d are its timestamp", len(b), rowHeaderBytes)
+		return statestore.Row{}, malformed("a row has %d bytes, at least %d are its timestamp", len(b), rowHeaderBytes)
 	}
 	return statestore.Row{Value: b[rowHeaderBytes:], Timestamp: int64(binary.BigEndian.Uint64(b))}, nil
 }

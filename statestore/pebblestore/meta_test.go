@@ -57,14 +57,14 @@ func FuzzRow(f *testing.F) {
 	})
 }
 
-func FuzzMetaKey(f *testing.F) {
+func FuzzKey(f *testing.F) {
 	prefix := len(statestore.AppendStorePrefix(nil, namesTask, metaStore))
 	f.Add([]byte{})
 	f.Add(appendNameKey(nil, "a store")[prefix:])
 	f.Add(appendPositionKey(nil, oneTask, 1)[prefix:])
 	f.Add([]byte("a\x00\x01b"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if key, err := parseMetaKey(b); err == nil {
+		if key, err := parseKey(nil, b); err == nil {
 			require.Equal(t, b, statestore.AppendKey(nil, key))
 		}
 	})

@@ -72,9 +72,7 @@ func (r *reader) get(it *versionedIter, key []byte) (statestore.Row, bool, error
 
 // failed says what failed, and remembers if the reason is corruption.
 func (r *reader) failed(what string, err error) error {
-	if pebble.IsCorruptionError(err) {
-		r.t.d.health.corrupted(err)
-	}
+	r.t.d.health.noteDamage(err)
 	return fmt.Errorf("pebblestore: %s in task %s: %w", what, r.t.id, err)
 }
 
@@ -190,12 +188,9 @@ func (s *scan) move() bool {
 }
 
 func (s *scan) decode() (err error) {
-	key, rest, err := statestore.CutKey(s.key[:0], s.it.Key()[len(s.r.prefix):])
+	key, err := parseKey(s.key[:0], s.it.Key()[len(s.r.prefix):])
 	if err != nil {
 		return err
-	}
-	if len(rest) > 0 {
-		return fmt.Errorf("a row's key has %d bytes after its end", len(rest))
 	}
 	s.key = key
 	v, err := s.it.ValueAndErr()

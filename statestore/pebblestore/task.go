@@ -36,6 +36,7 @@ type taskStores struct {
 func newTaskStores(d *DB, id statestore.TaskID, specs []statestore.Spec, ids []uint32) (*taskStores, error) {
 	stored, err := d.positions(id)
 	if err != nil {
+		d.health.noteDamage(err)
 		return nil, fmt.Errorf("pebblestore: positions of task %s: %w", id, err)
 	}
 	t := &taskStores{
