@@ -2,6 +2,7 @@ package shell
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/understudy-streams/understudy/internal/engine"
@@ -144,3 +145,10 @@ func (r *Runtime) notify(n engine.Notice) {
 
 // noticeLater reports something from a goroutine other than the core loop's.
 func (r *Runtime) noticeLater(n engine.Notice) { r.post(engine.Heard{Note: n}) }
+
+// troubled says that a connection has failed, unless it was ended here. The machines only try again, and an outage would be passed over in silence.
+func (r *Runtime) troubled(ctx context.Context, what string, err error) {
+	if err != nil && ctx.Err() == nil && !errors.Is(err, kafka.ErrClosed) {
+		r.noticeLater(engine.Notice{Kind: engine.NoticeRetry, What: what, Err: err})
+	}
+}

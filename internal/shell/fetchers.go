@@ -3,6 +3,7 @@ package shell
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"sync"
 	"time"
@@ -122,7 +123,9 @@ func (l *fetchLoop) run(ctx context.Context) {
 		if ask != nil {
 			a := *ask
 			ask = nil
-			ask = l.step(l.fetch(ctx, a), ask)
+			ev := l.fetch(ctx, a)
+			l.f.r.troubled(ctx, fmt.Sprintf("fetch from broker %d", l.key.broker), ev.Err)
+			ask = l.step(ev, ask)
 			idle.Reset(l.f.idle)
 		} else {
 			select {

@@ -3,12 +3,14 @@ package shell
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"time"
 
 	"github.com/understudy-streams/understudy/internal/engine"
 	"github.com/understudy-streams/understudy/internal/fail"
 	"github.com/understudy-streams/understudy/internal/kafka"
+	"github.com/understudy-streams/understudy/internal/kcode"
 	"github.com/understudy-streams/understudy/task"
 )
 
@@ -189,7 +191,7 @@ func (p *producer) send(a engine.Produce) {
 		err = p.write(a.Request, req)
 	}
 	if err != nil {
-		p.s.put(engine.Produced{Request: a.Request, Err: err})
+		p.answer(a.Request, kafka.ProduceResponse{}, err)
 	}
 }
 
@@ -219,8 +221,12 @@ func (p *producer) drop() {
 }
 
 func (p *producer) answer(request uint64, res kafka.ProduceResponse, err error) {
+	p.s.r.troubled(p.ctx, fmt.Sprintf("produce to broker %d", p.broker), err)
 	ev := engine.Produced{Request: request, Err: err}
 	for _, part := range res.Parts {
+		if part.Code == kcode.NotEnoughReplicas || part.Code == kcode.NotEnoughReplicasAppended {
+			p.s.r.troubled(p.ctx, "produce to topic "+part.Topic, part.Code)
+		}
 		ev.Parts = append(ev.Parts, engine.ProducedPart{
 			TopicPartition: part.TopicPartition, Code: part.Code, BaseOffset: part.BaseOffset, Message: part.Message,
 		})
