@@ -36,6 +36,9 @@ func (e *Effects) grow(room int) {
 // spare capacity and is never nil.
 func (e *Effects) commit(b []byte) []byte {
 	if len(b) == 0 {
+		if e.chunk == len(e.arena) {
+			e.grow(0) // nothing, too, lies somewhere
+		}
 		return []byte{}
 	}
 	if e.chunk < len(e.arena) {
@@ -55,11 +58,11 @@ func (e *Effects) commit(b []byte) []byte {
 
 // effectsMark is a place in an Effects to go back to.
 type effectsMark struct {
-	groups, chunk, used, headers, bytes int
+	groups, chunk, used, headers, heads, bytes int
 }
 
 func (e *Effects) mark(m *effectsMark) {
-	m.groups, m.chunk, m.headers, m.bytes, m.used = len(e.Groups), e.chunk, len(e.headers), e.Bytes, 0
+	m.groups, m.chunk, m.headers, m.heads, m.bytes, m.used = len(e.Groups), e.chunk, len(e.headers), len(e.heads), e.Bytes, 0
 	if e.chunk < len(e.arena) {
 		m.used = len(e.arena[e.chunk])
 	}
@@ -69,12 +72,12 @@ func (e *Effects) mark(m *effectsMark) {
 func (e *Effects) undo(m *effectsMark, journal []int32) {
 	for i := len(journal) - 1; i >= 0; i-- {
 		g := &e.Groups[journal[i]]
-		last := len(g.Records) - 1
-		g.Bytes -= recordBytes(&g.Records[last])
-		g.Records = g.Records[:last]
+		last := len(g.Refs) - 1
+		g.Bytes -= int(g.Refs[last].Bytes)
+		g.Refs = g.Refs[:last]
 	}
 	e.Groups = e.Groups[:m.groups]
-	e.headers = e.headers[:m.headers]
+	e.headers, e.heads = e.headers[:m.headers], e.heads[:m.heads]
 	e.Bytes = m.bytes
 	for i := m.chunk + 1; i < len(e.arena); i++ {
 		e.arena[i] = e.arena[i][:0]
@@ -91,9 +94,9 @@ func (e *Effects) group(to TopicPartition) int32 {
 	if n < cap(e.Groups) {
 		e.Groups = e.Groups[:n+1]
 		g := &e.Groups[n]
-		g.To, g.Records, g.Bytes = to, g.Records[:0], 0
+		g.To, g.Refs, g.Bytes, g.in = to, g.Refs[:0], 0, e
 	} else {
-		e.Groups = append(e.Groups, Group{To: to})
+		e.Groups = append(e.Groups, Group{To: to, in: e})
 	}
 	return int32(n)
 }
@@ -106,25 +109,10 @@ func (e *Effects) reset() {
 			kept = append(kept, c[:0])
 		}
 	}
-	if len(kept) < len(e.arena) {
-		clear(e.arena[len(kept):])
-		for i := range e.Groups {
-			clear(e.Groups[i].Records) // or they would hold on to them
-		}
-	}
+	clear(e.arena[len(kept):])
 	e.arena, e.chunk = kept, 0
 	e.Groups, e.Bytes, e.Seq = e.Groups[:0], 0, 0
 	clear(e.headers)
-	e.headers = e.headers[:0]
-}
-
-// recordOverhead is about what a record costs beside its bytes, in memory and on the wire.
-const recordOverhead = 16
-
-func recordBytes(r *OutRecord) int {
-	n := recordOverhead + len(r.Key) + len(r.Value)
-	for i := range r.Headers {
-		n += len(r.Headers[i].Key) + len(r.Headers[i].Value)
-	}
-	return n
+	clear(e.heads)
+	e.headers, e.heads = e.headers[:0], e.heads[:0]
 }

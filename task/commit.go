@@ -104,8 +104,7 @@ func (t *Task) sealOffsets() {
 	}
 }
 
-// sealStore seals one store. Its changelog records lie in the overlay's memory, which stays as it is until the commit is done, and that is
-// after they are acknowledged.
+// sealStore seals one store.
 func (t *Task) sealStore(i int) {
 	changes := t.stores[i].Seal(t.commit.changes[i][:0])
 	t.commit.changes[i] = changes
@@ -116,8 +115,7 @@ func (t *Task) sealStore(i int) {
 	if d := &t.changelogs[i]; d.Topic != "" {
 		sealed.Changelog = TopicPartition{d.Topic, t.cfg.ID.Partition}
 		for j := range changes {
-			c := &changes[j]
-			t.out.append(d, t.cfg.ID.Partition, OutRecord{Key: c.Key, Value: c.Value, Timestamp: c.Timestamp}, t.now)
+			t.out.row(d, t.cfg.ID.Partition, &changes[j], t.now)
 			if t.out.active.Bytes >= effectsTarget {
 				t.out.cut()
 			}

@@ -39,8 +39,9 @@ type Config struct {
 	// Context is given to user functions that can fail or wait; whoever runs the task ends it. Defaults to one that never ends.
 	Context context.Context
 	Seed    uint64 // of the hash tables; their order is never observable
-	// Beat is called before and after each unit that runs the user's code, with true and false, for the watchdog. It may be nil.
-	Beat func(busy bool)
+	// Beat is called before each unit, which runs the user's code, with the record that the unit is about, for the watchdog: the input and
+	// the offset, or -1 and -1 where there is none. It may be nil.
+	Beat func(input int, offset int64)
 }
 
 // Limits are what a broker takes in one topic, as learnt from the topic's configuration. Zero values are no limit.

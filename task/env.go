@@ -86,24 +86,16 @@ func (e *Env) Send(dest int, partition int32, b []byte, klen, vlen int, ts int64
 		e.Fail("", KindProduce, err)
 		return
 	}
-	var r OutRecord
-	kept := o.active.commit(b)
-	at := 0
+	var key []byte
 	if klen >= 0 {
-		r.Key = kept[:klen:klen]
-		at = klen
+		key = b[:klen]
 	}
-	if vlen >= 0 {
-		r.Value = kept[at : at+vlen : at+vlen]
-	}
-	partition, err := e.t.partition(d, partition, r.Key)
+	partition, err := e.t.partition(d, partition, key)
 	if err != nil {
 		e.Fail("", KindProduce, err)
 		return
 	}
-	r.Timestamp = ts
-	r.Headers = o.copyHeaders(h)
-	o.add(d, partition, r, e.t.now)
+	o.add(d, partition, o.place(b, klen, vlen, ts, h), e.t.now)
 }
 
 // Dest returns the index of a destination that is only known at run time. It is an error if no such topic is known.

@@ -1,6 +1,10 @@
 package task
 
-import "time"
+import (
+	"time"
+
+	"github.com/understudy-streams/understudy/statestore"
+)
 
 const effectsTarget = 64 << 10 // effects are handed over when they are this large
 
@@ -68,30 +72,47 @@ func (o *outbox) slot(d *destination, partition int32) int32 {
 	return s.group
 }
 
-// add appends a record of the running unit whose bytes are in place already.
-func (o *outbox) add(d *destination, partition int32, r OutRecord, now int64) {
+// add appends a record of the running unit.
+func (o *outbox) add(d *destination, partition int32, r Ref, now int64) {
 	o.journal = append(o.journal, o.append(d, partition, r, now))
 }
 
-// append appends a record and returns its group.
-func (o *outbox) append(d *destination, partition int32, r OutRecord, now int64) int32 {
+// append appends a record whose bytes are in place already, and returns its group.
+func (o *outbox) append(d *destination, partition int32, r Ref, now int64) int32 {
 	if o.active.Bytes == 0 {
 		o.since = now
 	}
 	i := o.slot(d, partition)
 	g := &o.active.Groups[i]
-	g.Records = append(g.Records, r)
-	n := recordBytes(&g.Records[len(g.Records)-1])
-	g.Bytes += n
-	o.active.Bytes += n
+	g.Refs = append(g.Refs, r)
+	g.Bytes += int(r.Bytes)
+	o.active.Bytes += int(r.Bytes)
 	return i
 }
 
-// copyHeaders copies headers deeply into the arena.
-func (o *outbox) copyHeaders(h []Header) []Header {
-	if len(h) == 0 {
-		return nil
+// row appends a changelog record.
+func (o *outbox) row(d *destination, partition int32, c *statestore.Change, now int64) {
+	b := append(append(o.active.tail(len(c.Key)+len(c.Value)), c.Key...), c.Value...)
+	o.append(d, partition, o.place(b, length(c.Key), length(c.Value), c.Timestamp, nil), now)
+}
+
+// place takes the bytes of a record into the arena, key and value, and copies its headers there.
+func (o *outbox) place(b []byte, klen, vlen int, ts int64, h []Header) Ref {
+	e := o.active
+	e.commit(b)
+	r := Ref{
+		Timestamp: ts, Bytes: int32(len(b) + recordOverhead), key: int32(klen), value: int32(vlen),
+		chunk: int32(e.chunk), at: int32(len(e.arena[e.chunk]) - len(b)),
 	}
+	if len(h) > 0 {
+		r.headers = o.copyHeaders(h)
+		r.Bytes += int32(headerBytes(h))
+	}
+	return r
+}
+
+// copyHeaders copies headers deeply into the arena and returns what Ref has of them.
+func (o *outbox) copyHeaders(h []Header) int32 {
 	e := o.active
 	at := len(e.headers)
 	for i := range h {
@@ -101,7 +122,8 @@ func (o *outbox) copyHeaders(h []Header) []Header {
 		}
 		e.headers = append(e.headers, c)
 	}
-	return e.headers[at:len(e.headers):len(e.headers)]
+	e.heads = append(e.heads, e.headers[at:len(e.headers):len(e.headers)])
+	return int32(len(e.heads))
 }
 
 const maxNames = 256
@@ -176,8 +198,11 @@ func (o *outbox) trim() {
 	o.peak = len(o.inflight)
 }
 
-// pending is the memory of effects not acknowledged yet, handed over or not.
+// pending are the bytes of effects not acknowledged yet, handed over or not.
 func (o *outbox) pending() int { return o.unacked + o.active.Bytes }
+
+// held is what counts against the credit. Small effects take a chunk all the same, and pile up where a broker does not answer.
+func (o *outbox) held() int { return o.pending() + len(o.inflight)*firstChunk }
 
 // discard drops what was not handed over.
 func (o *outbox) discard() {

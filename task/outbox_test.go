@@ -12,8 +12,7 @@ func TestEffectsAreHandedOverInOrderAndRecycled(t *testing.T) {
 	o := newOutbox(testID, 1)
 	o.dests = []destination{{Dest: Dest{Topic: "x"}, partitions: 4}}
 	put := func(p int32, s string) {
-		b := o.active.commit(append(o.tail(), s...))
-		o.add(&o.dests[0], p, OutRecord{Value: b}, 0)
+		o.add(&o.dests[0], p, o.place(append(o.tail(), s...), -1, len(s), 0, nil), 0)
 	}
 	require.Nil(t, o.take())
 	o.cut()
@@ -28,7 +27,7 @@ func TestEffectsAreHandedOverInOrderAndRecycled(t *testing.T) {
 	require.EqualValues(t, 1, first.Seq)
 	require.EqualValues(t, 2, second.Seq)
 	require.Len(t, first.Groups, 2)
-	require.Equal(t, "c", string(first.Groups[0].Records[1].Value))
+	require.Equal(t, "c", string(first.Groups[0].Record(1).Value))
 	require.Equal(t, first.Bytes+second.Bytes, o.pending())
 
 	o.acked(9) // never cut
@@ -52,11 +51,13 @@ func TestEffectsAreHandedOverInOrderAndRecycled(t *testing.T) {
 func TestAHugeRecordIsNotHeldOnTo(t *testing.T) {
 	o := newOutbox(testID, 1)
 	o.dests = []destination{{Dest: Dest{Topic: "x"}, partitions: 1}}
-	o.add(&o.dests[0], 0, OutRecord{Value: o.active.commit(make([]byte, 2*chunkBytes))}, 0)
+	o.add(&o.dests[0], 0, o.place(make([]byte, 2*chunkBytes), -1, 2*chunkBytes, 0, nil), 0)
 	o.cut()
 	e := o.take()
 	o.acked(1)
-	require.Nil(t, e.Groups[:1][0].Records[:1][0].Value)
+	for _, c := range e.arena[:cap(e.arena)] {
+		require.LessOrEqual(t, cap(c), chunkBytes)
+	}
 }
 
 func TestTheArenaKeepsWhatItWasGiven(t *testing.T) {
@@ -83,7 +84,7 @@ func TestTheArenaKeepsWhatItWasGiven(t *testing.T) {
 				}
 				o.learn(len(b))
 				d, p := rapid.IntRange(0, 1).Draw(t, "dest"), rapid.Int32Range(0, 2).Draw(t, "partition")
-				o.add(&o.dests[d], p, OutRecord{Value: o.active.commit(b), Headers: o.copyHeaders([]Header{{"h", v}})}, 0)
+				o.add(&o.dests[d], p, o.place(b, -1, len(b), 0, []Header{{"h", v}}), 0)
 				kept = append(kept, sent{TopicPartition{o.dests[d].Topic, p}, v})
 			}
 			if rapid.Bool().Draw(t, "undo") {
@@ -99,19 +100,19 @@ func TestTheArenaKeepsWhatItWasGiven(t *testing.T) {
 		groups := map[TopicPartition]*Group{}
 		for i := range o.active.Groups {
 			g := &o.active.Groups[i]
-			require.NotEmpty(t, g.Records)
+			require.NotEmpty(t, g.Refs)
 			require.NotContains(t, groups, g.To)
 			groups[g.To] = g
 			bytesSent += g.Bytes
 		}
 		require.Equal(t, bytesSent, o.active.Bytes)
 		for _, s := range kept {
-			r := groups[s.to].Records[at[s.to]]
+			r := groups[s.to].Record(at[s.to])
 			at[s.to]++
 			require.True(t, bytes.Equal(s.v, r.Value) && bytes.Equal(s.v, r.Headers[0].Value))
 		}
 		for to, g := range groups {
-			require.Len(t, g.Records, at[to])
+			require.Len(t, g.Refs, at[to])
 		}
 	})
 }

@@ -140,7 +140,7 @@ func TestWhatIsOnItsWayOutlivesTheTask(t *testing.T) {
 			bytes := func() (all []string) {
 				for _, e := range w.sent {
 					for _, g := range e.Groups {
-						for _, r := range g.Records {
+						for _, r := range g.Records() {
 							all = append(all, g.To.String()+" "+show(r))
 						}
 					}
@@ -197,13 +197,13 @@ func TestNoCreditNoWork(t *testing.T) {
 	w.holdAcks = true
 	var rs []Record
 	for i := range 10 {
-		rs = append(rs, rec(int64(i), "21", "01234567", 10)) // 26 bytes each
+		rs = append(rs, rec(int64(i), "21", "01234567", 10)) // 34 bytes each
 	}
 	w.step(Fetched{0, batch(10, rs...)})
 	w.step(Work{Records: 100})
-	require.EqualValues(t, 4, w.owner.Stats().Processed)
+	require.EqualValues(t, 3, w.owner.Stats().Processed)
 	require.Contains(t, w.actions, "Send")
-	require.Equal(t, 104, w.owner.Stats().Unacked)
+	require.Equal(t, 102, w.owner.Stats().Unacked)
 	require.False(t, w.owner.Runnable())
 	w.ack()
 	require.True(t, w.owner.Runnable())
@@ -212,15 +212,30 @@ func TestNoCreditNoWork(t *testing.T) {
 	require.EqualValues(t, 10, w.owner.Stats().Processed)
 }
 
+// A broker that does not answer while a record comes now and then: each takes effects of its own, which are larger than it.
+func TestSmallEffectsCountAgainstTheCredit(t *testing.T) {
+	w := newWorld(t, Config{Spec: mapSpec(), CreditBytes: 64 << 10})
+	w.holdAcks = true
+	for i := range 100 {
+		w.step(Fetched{0, batch(int64(i)+1, rec(int64(i), "21", "01234567", 10))})
+		w.step(Work{Records: 1})
+	}
+	require.EqualValues(t, 16, w.owner.Stats().Processed)
+	w.ack()
+	w.holdAcks = false
+	w.work()
+	require.EqualValues(t, 100, w.owner.Stats().Processed)
+}
+
 func TestOneAckGivesTheCreditOfAllBeforeItBack(t *testing.T) {
-	w := newWorld(t, Config{Spec: mapSpec(), CreditBytes: 100})
+	w := newWorld(t, Config{Spec: mapSpec(), CreditBytes: 3 * firstChunk})
 	w.holdAcks = true
 	for i := range 3 {
 		w.step(Fetched{0, batch(int64(i)+1, rec(int64(i), "21", "01234567", 10))})
 		w.step(Work{Records: 1})
 	}
 	require.Equal(t, []uint64{1, 2, 3}, w.unacked)
-	require.Equal(t, 78, w.owner.Stats().Unacked)
+	require.Equal(t, 102, w.owner.Stats().Unacked)
 	w.step(Acked{3}) // the sender skips the others where they are complete at the same time
 	require.Zero(t, w.owner.Stats().Unacked)
 }

@@ -44,13 +44,6 @@ type OutRecord struct {
 	Headers    []Header
 }
 
-// Group is the part of an Effects that goes to one partition, in order.
-type Group struct {
-	To      TopicPartition
-	Records []OutRecord
-	Bytes   int
-}
-
 // Effects is what a task hands to the sender at once: outputs and changelog records, encoded, grouped by partition. The sender borrows it
 // until it answers that the sequence is acknowledged; then the task uses its memory again.
 type Effects struct {
@@ -61,9 +54,10 @@ type Effects struct {
 	Bytes  int
 
 	// The task's to reuse once the sequence is acknowledged.
-	arena   [][]byte // chunks that the records' bytes lie in; the last one in use is filled up to its length
-	chunk   int      // index of the chunk in use
-	headers []Header // that the records' headers lie in
+	arena   [][]byte   // chunks that the records' bytes lie in; the last one in use is filled up to its length
+	chunk   int        // index of the chunk in use
+	headers []Header   // that the records' headers lie in
+	heads   [][]Header // of those records that have some
 }
 
 // InputOffset is what a commit says of one input partition: everything below Offset is done.

@@ -20,9 +20,9 @@ type unit struct {
 // begin begins a unit: that of the record of an input, or with -1 one without a source record.
 func (t *Task) begin(input int, offset int64) {
 	t.env.input, t.env.offset = input, offset
-	t.out.journal = t.out.journal[:0]
 	u := &t.unit
 	u.running, u.void, u.quiet = true, false, false
+	t.out.journal = t.out.journal[:0]
 	if u.node != "" {
 		u.node = ""
 	}
@@ -35,15 +35,12 @@ func (t *Task) begin(input int, offset int64) {
 		s.Begin()
 	}
 	if t.cfg.Beat != nil {
-		t.cfg.Beat(true)
+		t.cfg.Beat(input, offset)
 	}
 }
 
 // end keeps the running unit, or undoes it if it failed, and then the task stops. It says which.
 func (t *Task) end() bool {
-	if t.cfg.Beat != nil {
-		t.cfg.Beat(false)
-	}
 	t.unit.running = false
 	if t.env.failed != nil || t.unit.void {
 		t.undo()

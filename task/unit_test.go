@@ -33,7 +33,7 @@ func TestHeadersAreCopied(t *testing.T) {
 	w.work()
 	copy(value, "XXXXX")
 	require.Equal(t, []OutRecord{{Key: []byte("21"), Value: []byte("a"), Timestamp: 1,
-		Headers: []Header{{"name", []byte("value")}, {"null", nil}, {"empty", []byte{}}}}}, w.sent[0].Groups[0].Records)
+		Headers: []Header{{"name", []byte("value")}, {"null", nil}, {"empty", []byte{}}}}}, w.sent[0].Groups[0].Records())
 }
 
 func TestAFailedUnitLeavesNothing(t *testing.T) {
@@ -184,17 +184,11 @@ func TestNegativeTimestamps(t *testing.T) {
 	})
 }
 
-func TestBeatsAroundEachUnit(t *testing.T) {
-	beats := ""
-	w := newWorld(t, Config{Spec: countSpec(true), Beat: func(busy bool) {
-		if busy {
-			beats += "("
-		} else {
-			beats += ")"
-		}
-	}})
+func TestBeatsBeforeEachUnit(t *testing.T) {
+	var beats []int64
+	w := newWorld(t, Config{Spec: countSpec(true), Beat: func(input int, offset int64) { beats = append(beats, int64(input), offset) }})
 	w.feed(0, batch(3, rec(0, "a", "1", 10), rec(1, "b", "1", 11), rec(2, "b", "panic", 12)))
-	require.Equal(t, "()()()()()", beats, "three records, two emissions")
+	require.Equal(t, []int64{0, 0, 0, 1, 0, 2, -1, -1, -1, -1}, beats, "three records, two emissions")
 }
 
 // skipping drives a task by hand and goes on after a failed record, as a policy that skips would.
@@ -215,7 +209,7 @@ func trace(t *Task) (lines []string) {
 	t.Flush()
 	for e := t.TakeEffects(); e != nil; e = t.TakeEffects() {
 		for _, g := range e.Groups {
-			for _, r := range g.Records {
+			for _, r := range g.Records() {
 				lines = append(lines, g.To.String()+" "+show(r))
 			}
 		}

@@ -181,11 +181,11 @@ func (w *world) carry(actions []Action) {
 			w.sent = append(w.sent, a.Effects)
 			total := 0
 			for _, g := range a.Groups {
-				require.NotEmpty(w.t, g.Records)
+				require.NotEmpty(w.t, g.Refs)
 				sum := 0
-				for _, r := range g.Records {
+				for _, r := range g.Records() {
 					w.out[g.To.String()] = append(w.out[g.To.String()], show(r))
-					sum += recordBytes(&r)
+					sum += recordOverhead + len(r.Key) + len(r.Value) + headerBytes(r.Headers)
 				}
 				require.Equal(w.t, sum, g.Bytes)
 				total += sum

@@ -34,7 +34,7 @@ type openEffects struct {
 func (o *owner) add(e *task.Effects) {
 	n := 0
 	for i := range e.Groups {
-		if len(e.Groups[i].Records) > 0 {
+		if len(e.Groups[i].Refs) > 0 {
 			n++
 		}
 	}
@@ -110,7 +110,7 @@ func (l *lane) next(limit int) int {
 	if l.sent != nil {
 		return l.sent.bytes
 	}
-	return min(l.bytes, max(limit, recordSize(&l.queue[0].group.Records[0])))
+	return min(l.bytes, max(limit, int(l.queue[0].group.Refs[0].Bytes)))
 }
 
 // take makes a batch of at most limit bytes, or gives the one that has to be sent again.
@@ -131,7 +131,7 @@ func (l *lane) take(limit int) *batch {
 			if head, ok := split(p, room, len(b.pieces) == 0); ok {
 				l.bytes -= head.group.Bytes
 				b.add(head)
-				if len(p.group.Records) == 0 {
+				if len(p.group.Refs) == 0 {
 					n++ // one record that is larger than a batch may be: nothing is left of the piece
 				}
 			}
@@ -153,15 +153,15 @@ func (l *lane) take(limit int) *batch {
 
 func (b *batch) add(p piece) {
 	b.pieces = append(b.pieces, p)
-	b.records += len(p.group.Records)
+	b.records += len(p.group.Refs)
 	b.bytes += p.group.Bytes
 }
 
 // split cuts as many records off the head of p as fit into room, at least one if must. It reports false if nothing was cut.
 func split(p *piece, room int, must bool) (head piece, ok bool) {
 	n, size := 0, 0
-	for n < len(p.group.Records) {
-		s := recordSize(&p.group.Records[n])
+	for n < len(p.group.Refs) {
+		s := int(p.group.Refs[n].Bytes)
 		if size+s > room && (n > 0 || !must) {
 			break
 		}
@@ -175,24 +175,15 @@ func split(p *piece, room int, must bool) (head piece, ok bool) {
 		return piece{}, false
 	}
 	head = *p
-	head.group.Records = p.group.Records[:n]
-	p.group.Records = p.group.Records[n:]
-	if len(p.group.Records) == 0 {
+	head.group.Refs = p.group.Refs[:n]
+	p.group.Refs = p.group.Refs[n:]
+	if len(p.group.Refs) == 0 {
 		return head, true
 	}
-	head.group.Bytes = min(size, p.group.Bytes)
-	p.group.Bytes -= head.group.Bytes
+	head.group.Bytes = size
+	p.group.Bytes -= size
 	p.owner.ack(p.seq, -1) // one piece more to be acknowledged
 	return head, true
-}
-
-// recordSize bounds what a record takes on the wire: its bytes and the varints around them.
-func recordSize(r *task.OutRecord) int {
-	n := len(r.Key) + len(r.Value) + 24
-	for i := range r.Headers {
-		n += len(r.Headers[i].Key) + len(r.Headers[i].Value) + 10
-	}
-	return n
 }
 
 // done ends the batch on the way: the next one has the sequence that follows, unless its writer is another.

@@ -106,7 +106,7 @@ func (s *Sender) acked(l *lane, base int64) {
 	at := base
 	for i := range b.pieces {
 		p := &b.pieces[i]
-		n := len(p.group.Records)
+		n := len(p.group.Refs)
 		if !p.owner.gone {
 			p.owner.offsets = append(p.owner.offsets, GroupOffset{TopicPartition: l.to, Base: at, Count: n})
 			p.owner.ack(p.seq, 1)

@@ -250,7 +250,7 @@ func (s *Sender) add(e *task.Effects) {
 	o.add(e)
 	for i := range e.Groups {
 		g := &e.Groups[i]
-		if len(g.Records) == 0 {
+		if len(g.Refs) == 0 {
 			continue
 		}
 		l := s.lane(g.To)

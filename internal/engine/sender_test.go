@@ -24,13 +24,12 @@ var (
 func effects(id task.ID, epoch, seq uint64, n, size int, to ...task.TopicPartition) *task.Effects {
 	e := &task.Effects{Task: id, Epoch: epoch, Seq: seq}
 	for _, tp := range to {
-		g := task.Group{To: tp}
-		for range n {
-			r := task.OutRecord{Key: []byte("k"), Value: make([]byte, size)}
-			g.Records = append(g.Records, r)
-			g.Bytes += recordSize(&r)
+		records := make([]task.OutRecord, n)
+		for i := range records {
+			records[i] = task.OutRecord{Key: []byte("k"), Value: make([]byte, size)}
 		}
-		e.Groups = append(e.Groups, g)
+		g := task.NewGroup(tp, records...)
+		e.Groups = append(e.Groups, *g)
 		e.Bytes += g.Bytes
 	}
 	return e
@@ -60,7 +59,7 @@ func (b *senderBench) step(ev SenderEvent) {
 		case Produce:
 			for _, batch := range a.Batches {
 				for _, g := range batch.Groups {
-					require.NotEmpty(b.t, g.Records, "a group without a record in a batch for %s", batch.TopicPartition)
+					require.NotEmpty(b.t, g.Refs, "a group without a record in a batch for %s", batch.TopicPartition)
 				}
 			}
 			b.sent = append(b.sent, a)
@@ -174,7 +173,7 @@ func TestSenderRetriesTheSameBatchInOrder(t *testing.T) {
 			again := b.last()
 			require.NotEqual(t, first.Request, again.Request)
 			require.Equal(t, first.Batches[0].FirstSequence, again.Batches[0].FirstSequence)
-			require.Len(t, again.Batches[0].Groups[0].Records, 2, "the identical batch, not one with what came since")
+			require.Len(t, again.Batches[0].Groups[0].Refs, 2, "the identical batch, not one with what came since")
 			b.answer(again, kcode.DuplicateSequence, 5)
 			require.Equal(t, int32(2), b.last().Batches[0].FirstSequence)
 			b.answer(b.last(), kcode.None, 7)
@@ -222,7 +221,7 @@ func TestSenderSplitsWhatIsTooLarge(t *testing.T) {
 			p := b.last()
 			require.Equal(t, int32(seq), p.Batches[0].FirstSequence)
 			for _, g := range p.Batches[0].Groups {
-				seq += len(g.Records)
+				seq += len(g.Refs)
 			}
 			n++
 			b.answer(p, kcode.None, int64(seq))
@@ -252,7 +251,7 @@ func TestSenderSplitsWhatIsTooLarge(t *testing.T) {
 			p := b.last()
 			n := 0
 			for _, g := range p.Batches[0].Groups {
-				n += len(g.Records)
+				n += len(g.Refs)
 			}
 			require.LessOrEqual(t, n, 2)
 			total += n
@@ -456,7 +455,7 @@ func TestSenderProperty(t *testing.T) {
 		answered, pid := 0, int64(7)
 		appendBatch := func(p ProduceBatch) {
 			for _, g := range p.Groups {
-				for _, r := range g.Records {
+				for _, r := range g.Records() {
 					logs[p.TopicPartition] = append(logs[p.TopicPartition], r.Value[0])
 					next[p.TopicPartition][p.ProducerID]++
 				}
@@ -469,8 +468,8 @@ func TestSenderProperty(t *testing.T) {
 					seq++
 					e := effects(id00, 1, seq, rapid.IntRange(1, 5).Draw(rt, "n"), 20, out0, out1)
 					for i := range e.Groups {
-						for j := range e.Groups[i].Records {
-							e.Groups[i].Records[j].Value[0] = byte(seq)
+						for _, r := range e.Groups[i].Records() {
+							r.Value[0] = byte(seq)
 						}
 					}
 					made = append(made, e)
@@ -535,7 +534,7 @@ func TestSenderProperty(t *testing.T) {
 			for _, e := range made {
 				for _, g := range e.Groups {
 					if g.To == tp {
-						require.GreaterOrEqual(rt, count[byte(e.Seq)], len(g.Records), "lost from %v", tp)
+						require.GreaterOrEqual(rt, count[byte(e.Seq)], len(g.Refs), "lost from %v", tp)
 					}
 				}
 			}

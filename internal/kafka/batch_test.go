@@ -372,6 +372,6 @@ func TestAnyRecordsSurviveTheCodec(t *testing.T) {
 			g := got[i]
 			require.Equal(rt, w, task.OutRecord{Key: g.Key, Value: g.Value, Timestamp: g.Timestamp, Headers: g.Headers})
 		}
-		require.Equal(rt, max(from, base+int64(len(p.Groups[0].Records))), b.Next)
+		require.Equal(rt, max(from, base+int64(len(p.Groups[0].Refs))), b.Next)
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/understudy-streams/understudy/task"
 )
@@ -20,15 +21,16 @@ type encoder struct {
 // appendBatch appends one batch, magic 2.
 func (e *encoder) appendBatch(dst []byte, b *ProduceBatch) ([]byte, error) {
 	start := len(dst)
-	first, maxTime, count, err := survey(b)
+	first, count, err := survey(b)
 	if err != nil {
 		return dst, err
 	}
 	dst = append(dst, make([]byte, batchHeaderLen)...)
+	var maxTime int64
 	if b.Codec == None {
-		dst = appendRecords(dst, b.Groups, first)
+		dst, maxTime = appendRecords(dst, b.Groups, first)
 	} else {
-		e.scratch = appendRecords(e.scratch[:0], b.Groups, first)
+		e.scratch, maxTime = appendRecords(e.scratch[:0], b.Groups, first)
 		if dst, err = e.codecs.append(dst, b.Codec, e.scratch); err != nil {
 			return dst, fmt.Errorf("kafka: batch for %s: %w", b.TopicPartition, err)
 		}
@@ -55,64 +57,59 @@ func (e *encoder) appendBatch(dst []byte, b *ProduceBatch) ([]byte, error) {
 	return dst, nil
 }
 
-// survey finds the first and the highest timestamp and counts the records.
-func survey(b *ProduceBatch) (first, maxTime int64, count int, err error) {
-	maxTime = math.MinInt64
+// survey finds the first timestamp and counts the records.
+func survey(b *ProduceBatch) (first int64, count int, err error) {
 	for _, g := range b.Groups {
-		for i := range g.Records {
-			r := &g.Records[i]
-			if count == 0 {
-				first = r.Timestamp
-			}
-			maxTime = max(maxTime, r.Timestamp)
-			count++
+		if count == 0 && len(g.Refs) > 0 {
+			first = g.Refs[0].Timestamp
 		}
+		count += len(g.Refs)
 	}
 	switch {
 	case count == 0:
-		return 0, 0, 0, fmt.Errorf("kafka: batch for %s has no record", b.TopicPartition)
+		return 0, 0, fmt.Errorf("kafka: batch for %s has no record", b.TopicPartition)
 	case count > math.MaxInt32:
-		return 0, 0, 0, errors.New("kafka: too many records in a batch")
+		return 0, 0, errors.New("kafka: too many records in a batch")
 	}
-	return first, maxTime, count, nil
+	return first, count, nil
 }
 
-func appendRecords(dst []byte, groups []*task.Group, baseTime int64) []byte {
-	n := int64(0)
+// appendRecords appends all records and returns the highest timestamp.
+func appendRecords(dst []byte, groups []*task.Group, baseTime int64) ([]byte, int64) {
+	n, maxTime := int64(0), int64(math.MinInt64)
 	for _, g := range groups {
-		for i := range g.Records {
-			dst = appendRecord(dst, &g.Records[i], baseTime, n)
+		dst = slices.Grow(dst, g.Bytes) // a bound, so nothing below grows it
+		for i := range g.Refs {
+			r := &g.Refs[i]
+			maxTime = max(maxTime, r.Timestamp)
+			key, value := g.Bodies(r)
+			dst = appendRecord(dst, key, value, g.Headers(r), r.Timestamp-baseTime, n)
 			n++
 		}
 	}
-	return dst
+	return dst, maxTime
 }
 
-func appendRecord(dst []byte, r *task.OutRecord, baseTime, delta int64) []byte {
-	dst = appendVarint(dst, int64(recordLen(r, baseTime, delta)))
+func appendRecord(dst, key, value []byte, headers []task.Header, time, offset int64) []byte {
+	n := 1 + varintLen(time) + varintLen(offset) + bytesFieldLen(key) + bytesFieldLen(value) + varintLen(int64(len(headers)))
+	for i := range headers {
+		h := &headers[i]
+		n += varintLen(int64(len(h.Key))) + len(h.Key) + bytesFieldLen(h.Value)
+	}
+	dst = appendVarint(dst, int64(n))
 	dst = append(dst, 0) // attributes
-	dst = appendVarint(dst, r.Timestamp-baseTime)
-	dst = appendVarint(dst, delta)
-	dst = appendBytes(dst, r.Key)
-	dst = appendBytes(dst, r.Value)
-	dst = appendVarint(dst, int64(len(r.Headers)))
-	for i := range r.Headers {
-		h := &r.Headers[i]
+	dst = appendVarint(dst, time)
+	dst = appendVarint(dst, offset)
+	dst = appendBytes(dst, key)
+	dst = appendBytes(dst, value)
+	dst = appendVarint(dst, int64(len(headers)))
+	for i := range headers {
+		h := &headers[i]
 		dst = appendVarint(dst, int64(len(h.Key)))
 		dst = append(dst, h.Key...)
 		dst = appendBytes(dst, h.Value)
 	}
 	return dst
-}
-
-// recordLen is the length of a record without its length field.
-func recordLen(r *task.OutRecord, baseTime, delta int64) int {
-	n := 1 + varintLen(r.Timestamp-baseTime) + varintLen(delta) + bytesFieldLen(r.Key) + bytesFieldLen(r.Value) + varintLen(int64(len(r.Headers)))
-	for i := range r.Headers {
-		h := &r.Headers[i]
-		n += varintLen(int64(len(h.Key))) + len(h.Key) + bytesFieldLen(h.Value)
-	}
-	return n
 }
 
 func bytesFieldLen(b []byte) int {

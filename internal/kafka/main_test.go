@@ -162,7 +162,7 @@ func send(t *testing.T, p *ProduceConn, batches ...ProduceBatch) []ProducedPart 
 }
 
 func plainBatch(tp task.TopicPartition, records ...task.OutRecord) ProduceBatch {
-	return ProduceBatch{TopicPartition: tp, ProducerID: -1, Epoch: -1, FirstSequence: -1, Groups: []*task.Group{{To: tp, Records: records}}}
+	return ProduceBatch{TopicPartition: tp, ProducerID: -1, Epoch: -1, FirstSequence: -1, Groups: []*task.Group{task.NewGroup(tp, records...)}}
 }
 
 // mustSend produces without a producer id and expects success.

@@ -89,9 +89,9 @@ func TestRequestsArePipelinedInOrder(t *testing.T) {
 		p := producer(t, c, tp)
 		pid, epoch := producerID(t, c)
 		got := make(chan int64, 40)
-		group := task.Group{To: tp, Records: numbered(10)}
+		group := task.NewGroup(tp, numbered(10)...)
 		for i := range 40 {
-			b := ProduceBatch{TopicPartition: tp, ProducerID: pid, Epoch: epoch, FirstSequence: int32(i * 10), Groups: []*task.Group{&group}}
+			b := ProduceBatch{TopicPartition: tp, ProducerID: pid, Epoch: epoch, FirstSequence: int32(i * 10), Groups: []*task.Group{group}}
 			require.NoError(t, p.Produce(ProduceRequest{Acks: -1, Timeout: 10 * time.Second, Batches: []ProduceBatch{b}}, func(r ProduceResponse, err error) {
 				if err != nil || r.Parts[0].Code != kcode.None {
 					got <- -1
@@ -99,8 +99,8 @@ func TestRequestsArePipelinedInOrder(t *testing.T) {
 				}
 				got <- r.Parts[0].BaseOffset
 			}))
-			group.Records[0].Value = []byte("changed after Produce returned")
-			group.Records[0].Value = []byte("0")
+			group.Record(0).Value[0] = 'x' // changed after Produce has returned
+			group.Record(0).Value[0] = '0'
 		}
 		for i := range 40 {
 			require.Equal(t, int64(i*10), <-got)

@@ -87,6 +87,11 @@ func (w *walker) longVarint() int64 {
 		w.bad = true
 		return 0
 	}
+	if w.at+1 < len(w.b) && w.b[w.at+1] < 0x80 { // two bytes: most lengths of values
+		u := uint64(w.b[w.at]&0x7f) | uint64(w.b[w.at+1])<<7
+		w.at += 2
+		return int64(u>>1) ^ -int64(u&1)
+	}
 	v, n := binary.Varint(w.b[w.at:])
 	if n <= 0 {
 		w.bad = true

@@ -60,7 +60,7 @@ func TestEveryRecordComesBackAsItWasSent(t *testing.T) {
 			t.Run(codec.String(), func(t *testing.T) {
 				b := plainBatch(tp, want[:4]...)
 				b.Codec = codec
-				b.Groups = append(b.Groups, &task.Group{To: tp, Records: want[4:]})
+				b.Groups = append(b.Groups, task.NewGroup(tp, want[4:]...))
 				part := send(t, p, b)[0]
 				require.Equal(t, kcode.None, part.Code, part.Message)
 				base := int64(i * len(want))

@@ -89,7 +89,7 @@ func (t *tasks) calls() []engine.Call {
 	defer t.mu.RUnlock()
 	var out []engine.Call
 	for _, l := range t.by {
-		if n := l.pulse.Load(); n&1 == 1 {
+		if l.pulse.Load() != idle {
 			out = append(out, l.call())
 		}
 	}
@@ -116,50 +116,38 @@ type taskLoop struct {
 	closed bool
 	over   bool // the goroutine has ended as it should
 
-	pulse atomic.Uint64 // odd while user code runs; counts up with every unit; the watchdog looks at it
-	where atomic.Int64  // the record of the unit: its offset and, in the last byte, its input
+	// pulse is what the user code that runs is about; the watchdog looks at it. It is another number for every unit: for that of a record
+	// its offset plus one and, in the last two bytes, its input, and for one without a record a negative number that counts down.
+	pulse atomic.Int64
+	units int64 // without a record, counted down
 	stuck atomic.Bool
 }
 
-const noRecord = int64(-1) // in where
+const idle = int64(0) // a pulse: no user code runs
 
 // call says which record the running user call is about.
 func (l *taskLoop) call() engine.Call {
-	where := l.where.Load()
-	if where == noRecord {
+	pulse := l.pulse.Load()
+	if pulse <= idle {
 		return engine.Call{Task: l.key.task, Offset: -1}
 	}
-	return engine.Call{Task: l.key.task, Part: l.inputs[where&0xff], Offset: where >> 8}
+	return engine.Call{Task: l.key.task, Part: l.inputs[pulse&0xffff], Offset: pulse>>16 - 1}
 }
 
-// beat is called around each unit of user code. Between the units of one step it stays odd and goes on counting.
-func (l *taskLoop) beat(busy bool) {
-	if !busy {
+// beat is called before each unit of user code. It is one store, as it is done for each record.
+func (l *taskLoop) beat(input int, offset int64) {
+	if input < 0 {
+		l.units--
+		l.pulse.Store(l.units)
 		return
 	}
-	where := noRecord
-	if l.owner != nil {
-		if topic, _, offset := l.owner.Env().Source(); offset >= 0 {
-			where = offset<<8 | int64(l.input(topic))
-		}
-	}
-	l.where.Store(where)
-	l.pulse.Store(l.pulse.Load()&^1 + 3) // only this goroutine writes it
-}
-
-func (l *taskLoop) input(topic string) int {
-	for i := range l.inputs {
-		if l.inputs[i].Topic == topic {
-			return i
-		}
-	}
-	return 0
+	l.pulse.Store((offset+1)<<16 | int64(input))
 }
 
 func (l *taskLoop) step(now time.Time, ev task.Event) {
 	actions := l.owner.Step(now, ev)
-	if n := l.pulse.Load(); n&1 == 1 {
-		l.pulse.Store(n + 1)
+	if l.pulse.Load() != idle {
+		l.pulse.Store(idle)
 	}
 	l.carry(actions)
 }
@@ -174,10 +162,9 @@ func (l *taskLoop) run(c task.Config) {
 }
 
 func (l *taskLoop) live(c task.Config) {
-	l.where.Store(noRecord)
-	l.pulse.Store(1) // making the nodes calls the user's suppliers
+	l.beat(-1, -1) // making the nodes calls the user's suppliers
 	owner, err := task.New(c)
-	l.pulse.Store(2)
+	l.pulse.Store(idle)
 	if err != nil {
 		l.t.r.post(engine.TaskFailed{Task: l.key.task, Epoch: l.key.epoch, Err: err})
 		l.idle()

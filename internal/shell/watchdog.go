@@ -19,7 +19,7 @@ func (e *CallTimeoutError) Error() string {
 		"let the function honour its context, or raise Config.CallTimeout", e.Call, e.After)
 }
 
-// watch looks at the pulses of all tasks. A pulse that stays the same odd number is one call that has not returned.
+// watch looks at the pulses of all tasks. A pulse that stays the same is one call that has not returned.
 func (t *tasks) watch(limit time.Duration) {
 	every := max(limit/10, time.Millisecond)
 	t.r.request(func(ctx context.Context) {
@@ -38,7 +38,7 @@ func (t *tasks) watch(limit time.Duration) {
 }
 
 type sighting struct {
-	pulse uint64
+	pulse int64
 	since time.Time
 }
 
@@ -53,7 +53,7 @@ func (t *tasks) look(now time.Time, limit time.Duration, seen map[*taskLoop]sigh
 	for _, l := range t.by {
 		p := l.pulse.Load()
 		s := seen[l]
-		if p&1 == 0 || s.pulse != p {
+		if p == idle || s.pulse != p {
 			seen[l] = sighting{p, now}
 			continue
 		}

@@ -65,7 +65,7 @@ func (s *sender) produce(a engine.Produce) {
 	for _, b := range a.Batches {
 		batch := modelbroker.ProduceBatch{TopicPartition: b.TopicPartition, ProducerID: b.ProducerID, Epoch: b.Epoch, FirstSequence: b.FirstSequence}
 		for _, g := range b.Groups {
-			batch.Records = append(batch.Records, g.Records...)
+			batch.Records = append(batch.Records, g.Records()...)
 		}
 		req.Batches = append(req.Batches, batch)
 		s.p.w.hidden(s.p, b.Topic, task.ID{Partition: b.Partition}, int64(b.FirstSequence), int64(len(batch.Records)))

@@ -105,7 +105,7 @@ func (r *runner) step(ev task.Event) {
 func (r *runner) write(e *task.Effects) {
 	for _, g := range e.Groups {
 		l := r.d.log(g.To.Topic)
-		for _, rec := range g.Records {
+		for _, rec := range g.Records() {
 			l.append(g.To.Partition, rec)
 		}
 	}
