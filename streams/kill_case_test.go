@@ -50,6 +50,7 @@ func (c *killCase) run() (err error) {
 	}
 	defer c.w.close()
 	defer c.endMate(syscall.SIGKILL)
+	defer func() { err = errors.Join(err, c.w.wentBack()) }()
 	if err := c.w.feed(20); err != nil {
 		return err
 	}
@@ -65,6 +66,14 @@ func (c *killCase) run() (err error) {
 		return fmt.Errorf("at the end: %w", err)
 	}
 	return nil
+}
+
+// mateOver is an error if the second process has ended, which nobody asked for.
+func (c *killCase) mateOver() error {
+	if c.mate == nil || !c.mate.over() {
+		return nil
+	}
+	return c.mate.fails("the second process has ended")
 }
 
 // before is the life before the one that is killed, and what is done after it.
@@ -195,14 +204,21 @@ func (c *killCase) live(v *victim, pair bool) (killed bool, err error) {
 	for n := 0; !v.over(); n++ {
 		switch {
 		case time.Now().After(deadline):
-			return false, v.fails("it has not caught up and ended within " + lifeLimit.String())
+			err := v.fails("it has not caught up and ended within " + lifeLimit.String())
+			if c.mate != nil {
+				err = errors.Join(err, c.mate.fails("the second process"))
+			}
+			return false, err
+		case c.mateOver() != nil:
+			return false, c.mateOver()
 		case pair && c.mate == nil && v.said("state running"):
 			c.mate = c.spawn(filepath.Join(c.root, "b"), shot{})
 		case n < chunks:
 			if err := c.w.feed(chunk); err != nil {
 				return false, err
 			}
-		case !told && (!pair || c.mate != nil && c.mate.said("state running")) && c.w.caughtUp():
+		case !told && v.said("state running") && (!pair || c.mate != nil && c.mate.said("state running")) && c.w.caughtUp() &&
+			(!strings.HasPrefix(v.shot.point, "purge.") || c.w.purged()):
 			told = true
 			_ = v.cmd.Process.Signal(syscall.SIGTERM)
 		}

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
-	"os"
 	"os/signal"
 	"slices"
 	"strconv"
@@ -104,10 +103,7 @@ func killChild(text string) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	log := zap.NewNop()
-	if os.Getenv("UNDERSTUDY_TEST_LOG") != "" {
-		log = zap.Must(zap.NewDevelopment())
-	}
+	log := zap.Must(zap.NewDevelopment()) // told if the case fails
 	app, err := streams.New(killTopology(spec.Pad), streams.Config{
 		ApplicationID: killApp, Brokers: spec.Brokers, StateDir: spec.Dir, ClientID: spec.Life, Log: log, Memory: 32 << 20,
 		CommitInterval: 20 * time.Millisecond, Session: 30 * time.Second, Heartbeat: 50 * time.Millisecond, CloseTimeout: 20 * time.Second,

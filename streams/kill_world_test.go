@@ -45,6 +45,7 @@ func newKillWorld() (w *killWorld, err error) {
 	if w.broker, err = broker.Start(broker.Options{Topics: topics}); err != nil {
 		return nil, err
 	}
+	w.broker.Cluster().ControlKey(kmsg.DeleteRecords.Int16(), w.purging)
 	if w.client, err = broker.NewClient(w.broker.Addrs()); err != nil {
 		return nil, err
 	}
@@ -97,6 +98,49 @@ func (w *killWorld) tail() {
 	}
 }
 
+// purging lets the application delete nothing that has not been read along.
+func (w *killWorld) purging(req kmsg.Request) (kmsg.Response, error, bool) {
+	w.broker.Cluster().KeepControl()
+	w.broker.Cluster().SleepControl(func() {
+		for _, topic := range req.(*kmsg.DeleteRecordsRequest).Topics {
+			for _, p := range topic.Partitions {
+				w.await(p.Partition, p.Offset)
+			}
+		}
+	})
+	return nil, nil, false
+}
+
+// await waits until the repartition topic has been read up to an offset.
+func (w *killWorld) await(partition int32, offset int64) {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for w.ctx.Err() == nil {
+		w.mu.Lock()
+		_, ok := w.log[partition][offset-1]
+		w.mu.Unlock()
+		if ok {
+			return
+		}
+		<-tick.C
+	}
+}
+
+// purged says whether all of the repartition topic has been deleted.
+func (w *killWorld) purged() bool {
+	starts, err := w.admin.ListStartOffsets(w.ctx, killRepartition)
+	if err != nil || starts.Error() != nil {
+		return false
+	}
+	ends, err := w.admin.ListEndOffsets(w.ctx, killRepartition)
+	ok := err == nil && ends.Error() == nil
+	starts.Each(func(o kadm.ListedOffset) {
+		end, found := ends.Lookup(o.Topic, o.Partition)
+		ok = ok && found && end.Offset == o.Offset
+	})
+	return ok
+}
+
 // watch looks at the committed offsets, and takes members out of the group that are dead, as the end of their session would.
 func (w *killWorld) watch() {
 	tick := time.NewTicker(15 * time.Millisecond)
@@ -132,6 +176,13 @@ func (w *killWorld) sample() offsets {
 		out[tp] = o
 	}
 	return out
+}
+
+// wentBack says which committed offsets went back, if any.
+func (w *killWorld) wentBack() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.backwards
 }
 
 // born makes a life known, by its client id.
