@@ -67,8 +67,8 @@ func (a *App) pause(ctx context.Context, d time.Duration) bool {
 	return false
 }
 
-// fullWait is how long the end waits for writes that a full disk holds up.
-const fullWait = time.Second
+// sickWait is how long the end waits for writes when the disk is known to take none.
+const sickWait = time.Second
 
 // close closes what openState opened and joins its errors to err. A disk that does not answer cannot be waited for: the database stays open
 // then, and the directory locked, until the program ends. What a full disk did not take is no error: it is restored from the changelogs.
@@ -82,7 +82,7 @@ func (s *stateDir) close(err error, log *zap.Logger) error {
 		close(written)
 		done <- s.dir.Close()
 	}()
-	if pebblestore.IsFull(s.dir.Health()) {
+	if s.dir.Health() != nil {
 		s.giveUp(written)
 	}
 	limit := time.NewTimer(writeDeadline)
@@ -99,9 +99,9 @@ func (s *stateDir) close(err error, log *zap.Logger) error {
 	}
 }
 
-// giveUp ends writes that would wait for room.
+// giveUp ends writes that would wait for a disk that is full, or fails.
 func (s *stateDir) giveUp(written <-chan struct{}) {
-	t := time.NewTimer(fullWait)
+	t := time.NewTimer(sickWait)
 	defer t.Stop()
 	select {
 	case <-written:

@@ -1,8 +1,10 @@
 package streams_test
 
 import (
+	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -17,6 +19,7 @@ import (
 
 	"github.com/understudy-streams/understudy/internal/shell"
 	"github.com/understudy-streams/understudy/streams"
+	"github.com/understudy-streams/understudy/streams/serde"
 )
 
 // fullDisk is a disk that a test can fill.
@@ -30,8 +33,9 @@ type fullDisk interface {
 // failingFS plays a disk that fails: every write of a file gets the error.
 type failingFS struct {
 	vfs.FS
-	path string
-	err  atomic.Pointer[syscall.Errno]
+	path   string
+	err    atomic.Pointer[syscall.Errno]
+	scarce atomic.Bool // little is free, but some
 }
 
 func newFailingFS(t *testing.T) *failingFS { return &failingFS{FS: vfs.Default, path: t.TempDir()} }
@@ -52,8 +56,11 @@ func (f *failingFS) failure(name string) error {
 
 func (f *failingFS) GetDiskUsage(path string) (vfs.DiskUsage, error) {
 	u, err := f.FS.GetDiskUsage(path)
-	if f.failure(path) != nil {
+	switch {
+	case f.failure(path) != nil:
 		u.AvailBytes = 0
+	case f.scarce.Load():
+		u.AvailBytes = 1 << 20
 	}
 	return u, err
 }
@@ -86,6 +93,7 @@ func (f failingFile) Write(b []byte) (int, error) {
 type wordLoad struct {
 	b     *bed
 	topic string
+	to    string
 	lines int
 	parts int32
 }
@@ -238,6 +246,178 @@ func testFullDisk(t *testing.T, d fullDisk) {
 	require.NoError(t, r.end())
 	suspended, resumed = said.times()
 	require.Equal(t, []int{1, 1}, []int{suspended, resumed})
+}
+
+// A process that is alone waits; it can be ended meanwhile, and has lost nothing.
+func TestAppFullDiskAlone(t *testing.T) {
+	notShort(t)
+	b := embeddedBed(t)
+	in, to := b.topic("in", 1), b.topic("out", 1)
+	d := newFailingFS(t)
+	c, said := b.onDisk("alone", d)
+	r := b.runOn(countWords(in, to), c, d)
+	l := &wordLoad{b: b, topic: in, parts: 1}
+	d.Fill()
+	l.suspends(r)
+	r.until("gone from the group", func() bool { return b.members(b.name("alone")) == 0 })
+	l.more(100)
+	began := time.Now()
+	require.NoError(t, r.end(), "all was committed")
+	require.Less(t, time.Since(began), 3*time.Second)
+
+	r = b.runOn(countWords(in, to), c, d)
+	r.until("suspended from the start", func() bool { return r.app.State() == streams.StateSuspended })
+	began = time.Now()
+	require.NoError(t, r.app.Close(b.ctx()))
+	require.NoError(t, r.fails())
+	require.Less(t, time.Since(began), time.Second)
+
+	r = b.runOn(countWords(in, to), c, d)
+	r.until("suspended from the start", func() bool { return r.app.State() == streams.StateSuspended })
+	suspended, resumed := said.times()
+	require.Equal(t, []int{3, 0}, []int{suspended, resumed})
+	d.Free()
+	r.until("all counts", func() bool { return l.exact(b.counts(to)) == nil })
+	require.NoError(t, r.end())
+	suspended, resumed = said.times()
+	require.Equal(t, []int{3, 1}, []int{suspended, resumed})
+}
+
+// A database that blocks a write says nothing: the deadline of the write tells. What is blocked keeps nobody in the group.
+func TestAppFullDiskThatBlocksWrites(t *testing.T) {
+	notShort(t)
+	r, l, d := blockedByDisk(t)
+	d.Free()
+	r.until("all counts", func() bool { return l.exact(l.b.counts(l.to)) == nil })
+	require.NoError(t, r.end())
+}
+
+// Nor does it hold up the end. What is blocked stays until the process ends, so it is one of its own.
+func TestAppEndOnAFullDiskThatBlocksWrites(t *testing.T) {
+	notShort(t)
+	if !ownProcess(t) {
+		return
+	}
+	r, l, d := blockedByDisk(t)
+	began := time.Now()
+	require.NoError(t, r.end(), "all was committed")
+	require.Less(t, time.Since(began), 8*time.Second)
+	d.Free()
+	c := l.b.config("blocked")
+	r = l.b.run(countWords(l.topic, l.to), c)
+	r.until("all counts", func() bool { return l.exact(l.b.counts(l.to)) == nil })
+	require.NoError(t, r.end())
+}
+
+// ownProcessEnv makes the test binary a process of its own for one test.
+const ownProcessEnv = "STREAMS_TEST_OWN_PROCESS"
+
+// ownProcess runs the test in a process of its own, which a database that cannot be closed needs, and reports whether this is it.
+func ownProcess(t *testing.T) bool {
+	if os.Getenv(ownProcessEnv) != "" {
+		return true
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=120s")
+	cmd.Env = append(os.Environ(), ownProcessEnv+"=1")
+	out, err := cmd.CombinedOutput() // the error is that goroutines are left
+	require.Contains(t, string(out), "--- PASS: "+t.Name(), "%v", err)
+	return false
+}
+
+// blockedByDisk runs an application until it is out of the group because its disk is full, with writes that wait for room.
+func blockedByDisk(t *testing.T) (*running, *wordLoad, fullDisk) {
+	b := embeddedBed(t)
+	in, to := b.topic("in", 1), b.topic("out", 1)
+	d := newFailingFS(t)
+	c, _ := b.onDisk("blocked", d)
+	r := b.runOn(countWords(in, to), c, d, func(s *shell.Config) { s.Disk, s.WriteDeadline = quietDisk{s.Disk}, 500*time.Millisecond })
+	l := &wordLoad{b: b, topic: in, to: to, parts: 1}
+	r.ready()
+	d.Fill()
+	l.suspends(r)
+	r.until("gone from the group", func() bool { return b.members(b.name("blocked")) == 0 })
+	return r, l, d
+}
+
+// quietDisk tells nobody of errors that come up apart from a write.
+type quietDisk struct{ shell.Disk }
+
+func (quietDisk) Watch(func(error)) {}
+
+// A restore leaves some room on the disk, for what else there is on it.
+func TestAppRestoreOntoADiskWithLittleRoom(t *testing.T) {
+	b := embeddedBed(t)
+	in, to := b.topic("in", 1), b.topic("out", 1)
+	l := &wordLoad{b: b, topic: in, parts: 1}
+	first := b.run(countWords(in, to), b.config("little"))
+	l.more(2000) // a bulk write is larger than what is just applied
+	first.until("the counts", func() bool { return l.exact(b.counts(to)) == nil })
+	require.NoError(t, first.end())
+
+	d := newFailingFS(t)
+	d.scarce.Store(true)
+	c, said := b.onDisk("little", d)
+	r := b.runOn(countWords(in, to), c, d)
+	r.until("suspended", func() bool { return r.app.State() == streams.StateSuspended })
+	said.mu.Lock()
+	require.ErrorContains(t, said.suspended[0], "a restore would take the last room")
+	require.EqualValues(t, 1<<20, said.suspended[0].Free)
+	said.mu.Unlock()
+	d.scarce.Store(false)
+	l.more(10)
+	r.until("all counts", func() bool { return l.exact(b.counts(to)) == nil })
+	require.NoError(t, r.end())
+}
+
+// A disk that fails for another reason ends the application, with an error that says where and what to do.
+func TestAppDiskThatFails(t *testing.T) {
+	notShort(t)
+	if !ownProcess(t) {
+		return
+	}
+	for no, remedy := range map[syscall.Errno]string{syscall.EIO: "replace it", syscall.EROFS: "mount it for writing"} {
+		b := embeddedBed(t)
+		in, to := b.topic("in", 1), b.topic("out", 1)
+		d := newFailingFS(t)
+		c, said := b.onDisk("fails", d)
+		c.CloseTimeout = time.Second
+		r := b.runOn(countWords(in, to), c, d, func(s *shell.Config) { s.DiskPatience = 300 * time.Millisecond })
+		l := &wordLoad{b: b, topic: in, parts: 1}
+		r.ready()
+		d.fail(no)
+		for r.app.State() == streams.StateRunning {
+			l.more(100)
+		}
+		began := time.Now()
+		err := r.fails()
+		require.Less(t, time.Since(began), 8*time.Second, "writes that wait for such a disk hold up no end")
+		var se *streams.StoreError
+		require.ErrorAs(t, err, &se)
+		require.Equal(t, filepath.Join(c.StateDir, b.name("fails")), se.Dir)
+		require.ErrorIs(t, err, no)
+		require.ErrorContains(t, se, remedy)
+		require.ErrorContains(t, se, se.Dir)
+		suspended, _ := said.times()
+		require.Zero(t, suspended)
+	}
+}
+
+// A user's function that has no room for its own files fails its record, as with any error.
+func TestAppUserFunctionWithoutRoom(t *testing.T) {
+	b := embeddedBed(t)
+	in, to := b.topic("in", 1), b.topic("out", 1)
+	c, said := b.onDisk("own", newFailingFS(t))
+	builder := streams.NewBuilder()
+	builder.Stream(in, serde.String, serde.String).
+		TryMapValues("write", func(context.Context, streams.Record[string, string]) (string, error) { return "", syscall.ENOSPC }).
+		GroupByKey().Count("counts").ToStream().To(to)
+	r := b.run(builder, c)
+	b.values(in, 0, "v")
+	var re *streams.RecordError
+	require.ErrorAs(t, r.fails(), &re)
+	require.ErrorIs(t, re, syscall.ENOSPC)
+	suspended, _ := said.times()
+	require.Zero(t, suspended)
 }
 
 // cpu is the processor time that this process has used.

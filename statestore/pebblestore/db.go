@@ -375,15 +375,15 @@ func (d *DB) Close() error {
 	return err
 }
 
-// fullCloseTimeout takes the place of CloseTimeout when the disk is known to be full.
-const fullCloseTimeout = time.Second
+// sickCloseTimeout takes the place of CloseTimeout when the disk is known to take nothing.
+const sickCloseTimeout = time.Second
 
 // lastFlush flushes, as long as there is time. Where even the memtable cannot be handed over, as those before it wait for room, the database
 // cannot be closed at all, and is given up.
 func (d *DB) lastFlush() error {
 	limit := d.opts.CloseTimeout
-	if IsFull(d.Health()) {
-		limit = min(limit, fullCloseTimeout)
+	if d.Health() != nil {
+		limit = min(limit, sickCloseTimeout)
 	}
 	overdue := func() error {
 		err := fmt.Errorf("pebblestore: the last flush of %s did not end within %v: what was not flushed will be restored", d.opts.Dir, limit)

@@ -187,6 +187,7 @@ type delayFile struct {
 	vfs.File
 	fs    *delayFS
 	vital bool
+	short atomic.Bool // a write has failed: what there is of it can be synced all the same
 }
 
 func (f *delayFile) Write(b []byte) (n int, err error) {
@@ -198,6 +199,7 @@ func (f *delayFile) Write(b []byte) (n int, err error) {
 		})
 	})
 	if err != nil {
+		f.short.Store(true)
 		f.fs.failed()
 	}
 	return n, err
@@ -209,9 +211,10 @@ func (f *delayFile) SyncData() error { return f.sync(f.File.SyncData) }
 
 func (f *delayFile) sync(sync func() error) error {
 	err := f.fs.change(sync)
-	if err != nil {
+	switch {
+	case err != nil:
 		f.fs.failed()
-	} else {
+	case !f.short.Load():
 		f.fs.synced()
 	}
 	return err

@@ -3,7 +3,6 @@ package pebblestore
 import (
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -94,11 +93,10 @@ func (d *Dir) Ready() error {
 	if db.health.err() == nil {
 		return d.flushed(db)
 	}
-	if d.reopens >= maxReopens {
+	if d.reopens >= maxReopens || !db.fs.gate.isFree() {
 		return db.health.err()
 	}
 	d.reopens++
-	d.opts.FS = lockedFS{d.opts.FS}
 	return d.openDB()
 }
 
@@ -119,15 +117,6 @@ func (d *Dir) flushed(db *DB) error {
 		return errStillFull
 	}
 }
-
-// lockedFS is the file system of a database whose lock is held by one in this process that broke down, and keeps it until the process ends.
-type lockedFS struct{ vfs.FS }
-
-// Lock does nothing: see there.
-func (lockedFS) Lock(string) (io.Closer, error) { return io.NopCloser(nil), nil }
-
-// Unwrap is asked for by Pebble when it looks for the real file system.
-func (l lockedFS) Unwrap() vfs.FS { return l.FS }
 
 func (d *Dir) db() *DB {
 	d.mu.Lock()
