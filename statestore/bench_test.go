@@ -76,25 +76,30 @@ func (c *countBed) commit() {
 func BenchmarkCount(b *testing.B) {
 	for _, every := range []int{1_000_000, 100_000} {
 		for _, keyBytes := range []int{8, 24} {
-			b.Run(fmt.Sprintf("commit=%d/key=%d", every, keyBytes), func(b *testing.B) {
-				bed := newCountBed(keyBytes, OverlayConfig{Base: nothing{}, CacheBytes: 8 << 20, KeepBefore: true})
-				run := func(i int) {
-					at := i % len(bed.keys)
-					if err := count(bed.stores[at/countTurn%countTasks], bed.keys[at], int64(i)); err != nil {
-						b.Fatal(err)
+			for _, warm := range []bool{false, true} {
+				b.Run(fmt.Sprintf("commit=%d/key=%d/warm=%v", every, keyBytes, warm), func(b *testing.B) {
+					bed := newCountBed(keyBytes, OverlayConfig{Base: nothing{}, CacheBytes: 8 << 20, KeepBefore: true})
+					run := func(i int) {
+						at := i % len(bed.keys)
+						if warm && at%warmKeys == 0 {
+							bed.stores[at/countTurn%countTasks].Warm(bed.keys[at : at+warmKeys])
+						}
+						if err := count(bed.stores[at/countTurn%countTasks], bed.keys[at], int64(i)); err != nil {
+							b.Fatal(err)
+						}
+						if i%every == every-1 {
+							bed.commit()
+						}
 					}
-					if i%every == every-1 {
-						bed.commit()
+					for i := range 2_000_000 {
+						run(i)
 					}
-				}
-				for i := range 2_000_000 {
-					run(i)
-				}
-				b.ReportAllocs()
-				for i := 0; b.Loop(); i++ {
-					run(i)
-				}
-			})
+					b.ReportAllocs()
+					for i := 0; b.Loop(); i++ {
+						run(i)
+					}
+				})
+			}
 		}
 	}
 }

@@ -1,45 +1,58 @@
 package statestore
 
-// cleanList is the queue of clean entries, oldest first, for eviction with a second chance.
-type cleanList struct {
-	head, tail uint32
-	n, bytes   int
+// cleanQueue has the clean entries, oldest first, for eviction with a second chance. An entry that is written stays in it, so that nobody
+// needs to look at its neighbours: what is not clean is passed over when its turn comes. No entry is in it twice.
+type cleanQueue struct {
+	ids      []uint32 // a ring, as long as a power of two
+	head     int
+	waiting  int // entries in the ring
+	n, bytes int // of the clean ones
 }
 
-func (l *cleanList) push(entries []entry, id uint32, cost int) {
-	e := &entries[id]
-	e.prev, e.next = l.tail, 0
-	if l.tail != 0 {
-		entries[l.tail].next = id
-	} else {
-		l.head = id
+func (q *cleanQueue) push(id uint32) {
+	if q.waiting == len(q.ids) {
+		q.grow()
 	}
-	l.tail = id
-	l.n++
-	l.bytes += cost
+	q.ids[(q.head+q.waiting)&(len(q.ids)-1)] = id
+	q.waiting++
 }
 
-func (l *cleanList) remove(entries []entry, id uint32, cost int) {
-	e := &entries[id]
-	if e.prev != 0 {
-		entries[e.prev].next = e.next
-	} else {
-		l.head = e.next
-	}
-	if e.next != 0 {
-		entries[e.next].prev = e.prev
-	} else {
-		l.tail = e.prev
-	}
-	e.prev, e.next = 0, 0
-	l.n--
-	l.bytes -= cost
+func (q *cleanQueue) grow() {
+	ids := make([]uint32, max(16, 2*len(q.ids)))
+	n := copy(ids, q.ids[q.head:])
+	copy(ids[n:], q.ids[:q.head])
+	q.ids, q.head = ids, 0
+}
+
+func (q *cleanQueue) pop() uint32 {
+	id := q.ids[q.head]
+	q.head = (q.head + 1) & (len(q.ids) - 1)
+	q.waiting--
+	return id
 }
 
 // costOf returns the memory of a clean entry.
-func (o *Overlay) costOf(id uint32) int {
-	e := &o.entries[id]
+func (o *Overlay) costOf(e *entry) int {
 	return entryBytes + o.arena.cost(&e.key) + o.arena.cost(&e.cur)
+}
+
+// cache counts an entry that has become clean. One that is in the queue still is not as old as its place there says.
+func (o *Overlay) cache(id uint32) {
+	e := &o.entries[id]
+	o.clean.n++
+	o.clean.bytes += o.costOf(e)
+	if e.flags&queued != 0 {
+		e.flags |= recent
+		return
+	}
+	e.flags |= queued
+	o.clean.push(id)
+}
+
+// uncache is called before a clean entry changes.
+func (o *Overlay) uncache(e *entry) {
+	o.clean.n--
+	o.clean.bytes -= o.costOf(e)
 }
 
 // readsPerEpoch bounds how many rows of base a unit that only reads can hold on to.
@@ -70,16 +83,22 @@ func (o *Overlay) trimBetweenReads() {
 	}
 }
 
-// evictOne takes the oldest clean entry and evicts it, or sends it to the back of the queue if it has been read meanwhile.
+// evictOne takes the oldest clean entry and evicts it, or sends it to the back of the queue if it has been read meanwhile. There must be one.
 func (o *Overlay) evictOne(spareRead bool) {
-	id := o.clean.head
-	e := &o.entries[id]
-	cost := o.costOf(id)
-	o.clean.remove(o.entries, id, cost)
-	if e.flags&recent != 0 || spareRead && o.epoch-e.epoch <= 1 {
-		e.flags &^= recent
-		o.clean.push(o.entries, id, cost)
+	for {
+		id := o.clean.pop()
+		e := &o.entries[id]
+		e.flags &^= queued
+		switch {
+		case e.flags&known == 0 || e.flags&(dirty|lingering) != 0:
+			continue // gone, or written meanwhile
+		case e.flags&recent != 0 || spareRead && o.epoch-e.epoch <= 1:
+			e.flags = e.flags&^recent | queued
+			o.clean.push(id)
+		default:
+			o.uncache(e)
+			o.remove(id)
+		}
 		return
 	}
-	o.remove(id)
 }

@@ -13,25 +13,19 @@ const (
 	lingering                   // in base by now, but still in the sorted index for the iterators that are open
 	recent                      // read since it became clean, or since the cache last spared it
 	blind                       // born by a write that did not know whether base had the key
+	queued                      // in the cache's queue, clean or not
 	dirty     = active | sealed
 )
 
-// entry is what an overlay knows of one key. Entry 0 is never used, so that 0 can stand for none.
+// entry is what an overlay knows of one key: 64 bytes without a pointer, so that a read and a write of a known key look at one cache line.
+// Entry 0 is never used, so that 0 can stand for none. An unused entry has the next unused one in unit.
 type entry struct {
-	// What reads and writes of a known key look at comes first: it is 64 bytes, so most of it comes with one cache line.
 	key, cur span
 	flags    flags
 	epoch    uint32 // when it was last read while clean
 	ts       int64
-	unit     uint64 // the unit that has saved this entry in its undo log
-
-	hash uint32 // also the priority in the sorted index
-	// A clean entry is in the cache's list by prev and next; one that is not yet in base is, in an ordered overlay, in the sorted index:
-	// a tree by left and right whose nodes are linked in key order by prev and next. An unused entry has the next unused one in next.
-	prev, next  uint32
-	left, right uint32
-	before      uint32 // its row as of the last cut, in Overlay.befores
-	born        uint64 // the write that made the key present; 0 if it was in base
+	unit     uint32 // the unit that has saved this entry in its undo log
+	hash     uint32 // also the priority in the sorted index
 }
 
 const entryBytes = int(unsafe.Sizeof(entry{})) + 16 // with its share of the hash table
@@ -41,5 +35,4 @@ type past struct {
 	val     span
 	present bool
 	ts      int64
-	next    uint32 // of the unused ones
 }

@@ -20,8 +20,8 @@ func (o *Overlay) Dirty(i int) (key []byte, now Row, isPresent bool, before Row,
 		now.Value = o.arena.bytes(&e.cur)
 	}
 	now.Timestamp = e.ts
-	if e.before != 0 {
-		if p := &o.befores[e.before]; p.present {
+	if o.keepBefore {
+		if p := &o.befores[i]; p.present {
 			hadBefore = true
 			before = Row{Value: o.arena.bytes(&p.val), Timestamp: p.ts}
 		}
@@ -51,8 +51,8 @@ func (o *Overlay) Seal(dst []Change) []Change {
 		c.Timestamp = e.ts
 		dst = append(dst, c)
 		e.flags = e.flags&^active | sealed
-		o.forgetBefore(e)
 	}
+	o.forgetBefores(0)
 	o.sealBuf = buf
 	o.active, o.sealedIDs = o.sealedIDs[:0], o.active
 	o.dirtyBytes = 0
@@ -64,10 +64,7 @@ func (o *Overlay) Seal(dst []Change) []Change {
 
 // sealBuffer returns an empty buffer with room for the active generation, which is not to be moved while it fills.
 func (o *Overlay) sealBuffer() []byte {
-	need := 0
-	for _, id := range o.active {
-		need += int(o.entries[id].key.n) + int(o.entries[id].cur.n)
-	}
+	need := o.dirtyBytes - len(o.active)*entryBytes
 	have := cap(o.sealBuf)
 	if need > have || have > 64<<10 && need < have/16 {
 		return make([]byte, 0, need+need/4)

@@ -33,10 +33,8 @@ type Overlay struct {
 	entries     []entry
 	last        uint32 // the entry that Get found last, which is mostly the one to be written next; 0 if it is gone
 	freeEntries uint32
-	befores     []past // only with KeepBefore
-	freeBefores uint32
 
-	clean   cleanList
+	clean   cleanQueue
 	sorted  sorted
 	seq     uint64 // numbers writes
 	epoch   uint32 // rows read in this one and the last stay in the cache during reads
@@ -47,12 +45,15 @@ type Overlay struct {
 	buffers [][]byte // of closed iterators
 
 	active     []uint32 // first-dirtied order
+	befores    []past   // the rows of active as of the last cut; only with KeepBefore
 	dirtyBytes int
 	sealedIDs  []uint32
 	isSealed   bool
 	sealBuf    []byte
 
 	undo undoLog
+
+	warmed uint64 // keeps what Warm reads from being left out
 }
 
 // errNilValue is returned by a Put that has no value.
@@ -70,12 +71,12 @@ func (o *Overlay) reset() {
 	o.arena = arena{}
 	o.table, o.last = table{}, 0
 	o.entries = make([]entry, 1, 8)
-	o.befores = o.befores[:0]
-	if o.keepBefore {
-		o.befores = append(o.befores, past{})
+	o.befores = nil
+	o.freeEntries = 0
+	o.clean, o.sorted = cleanQueue{}, sorted{}
+	if o.ordered {
+		o.sorted.links = make([]link, 1, 8)
 	}
-	o.freeEntries, o.freeBefores = 0, 0
-	o.clean, o.sorted = cleanList{}, sorted{}
 	o.scans, o.linger = 0, nil
 	o.active, o.dirtyBytes = nil, 0
 	o.sealedIDs, o.isSealed, o.sealBuf = nil, false, nil
@@ -138,7 +139,9 @@ func (o *Overlay) write(key, value []byte, is flags, ts int64) error {
 	o.arena.set(&e.cur, value)
 	e.ts = ts
 	if is == present && e.flags&present == 0 {
-		e.born = o.seq
+		if o.ordered {
+			o.sorted.links[id].born = o.seq
+		}
 		e.flags &^= blind
 		if e.flags&known == 0 {
 			e.flags |= blind
@@ -159,8 +162,8 @@ func (o *Overlay) entryForWrite(key []byte) (uint32, error) {
 	}
 	id := o.add(hash, key)
 	if o.base == nil {
-		o.entries[id].flags = known
-		o.clean.push(o.entries, id, o.costOf(id))
+		o.entries[id].flags |= known
+		o.cache(id)
 	}
 	return id, nil
 }
@@ -169,7 +172,7 @@ func (o *Overlay) entryForWrite(key []byte) (uint32, error) {
 func (o *Overlay) makeDirty(id uint32) {
 	e := &o.entries[id]
 	if o.undo.open && e.unit != o.undo.unit {
-		o.undo.save(o.arena.bytes(&e.cur), id, e)
+		o.undo.save(o.arena.bytes(&e.cur), id, e, o.bornOf(id))
 		e.unit = o.undo.unit
 	}
 	if e.flags&active != 0 {
@@ -184,7 +187,7 @@ func (o *Overlay) makeDirty(id uint32) {
 		e.flags &^= lingering
 	default:
 		if e.flags&known != 0 {
-			o.clean.remove(o.entries, id, o.costOf(id))
+			o.uncache(e)
 		}
 		if o.ordered {
 			o.sorted.insert(o.entries, &o.arena, id)
@@ -195,31 +198,29 @@ func (o *Overlay) makeDirty(id uint32) {
 	o.dirtyBytes += entryBytes + int(e.key.n) + int(e.cur.n)
 }
 
-// keep remembers the row of e as of the last cut.
-func (o *Overlay) keep(e *entry) {
-	i := o.freeBefores
-	if i != 0 {
-		o.freeBefores = o.befores[i].next
-	} else {
-		o.befores = append(o.befores, past{})
-		i = uint32(len(o.befores) - 1)
+// bornOf returns the write that made the key present; 0 if it was in base, or nobody asks.
+func (o *Overlay) bornOf(id uint32) uint64 {
+	if !o.ordered {
+		return 0
 	}
-	p := &o.befores[i]
-	o.arena.set(&p.val, o.arena.bytes(&e.cur))
-	p.present, p.ts, p.next = e.flags&present != 0, e.ts, 0
-	e.before = i
+	return o.sorted.links[id].born
 }
 
-// forgetBefore frees the row that keep remembered, if any.
-func (o *Overlay) forgetBefore(e *entry) {
-	if e.before == 0 {
+// keep remembers the row of e, which is about to come next in active, as of the last cut.
+func (o *Overlay) keep(e *entry) {
+	o.befores = append(o.befores, past{present: e.flags&present != 0, ts: e.ts})
+	o.arena.set(&o.befores[len(o.befores)-1].val, o.arena.bytes(&e.cur))
+}
+
+// forgetBefores frees the rows that keep remembered, from the i-th on.
+func (o *Overlay) forgetBefores(i int) {
+	if !o.keepBefore {
 		return
 	}
-	p := &o.befores[e.before]
-	o.arena.free(&p.val)
-	p.next = o.freeBefores
-	o.freeBefores = e.before
-	e.before = 0
+	for at := i; at < len(o.befores); at++ {
+		o.arena.free(&o.befores[at].val)
+	}
+	o.befores = o.befores[:i]
 }
 
 // load reads base and caches the answer as a clean entry.
@@ -230,13 +231,14 @@ func (o *Overlay) load(hash uint32, key []byte) (uint32, error) {
 	}
 	id := o.add(hash, key)
 	e := &o.entries[id]
-	e.flags, e.epoch = known, o.epoch
+	e.flags |= known
+	e.epoch = o.epoch
 	if found {
 		e.flags |= present
 		e.ts = row.Timestamp
 		o.arena.set(&e.cur, row.Value)
 	}
-	o.clean.push(o.entries, id, o.costOf(id))
+	o.cache(id)
 	return id, nil
 }
 
@@ -244,11 +246,15 @@ func (o *Overlay) load(hash uint32, key []byte) (uint32, error) {
 func (o *Overlay) add(hash uint32, key []byte) uint32 {
 	id := o.freeEntries
 	if id != 0 {
-		o.freeEntries = o.entries[id].next
-		o.entries[id] = entry{}
+		e := &o.entries[id]
+		o.freeEntries = e.unit
+		*e = entry{flags: e.flags & queued}
 	} else {
 		o.entries = append(o.entries, entry{})
 		id = uint32(len(o.entries) - 1)
+		if o.ordered {
+			o.sorted.links = append(o.sorted.links, link{})
+		}
 	}
 	e := &o.entries[id]
 	e.hash = hash
@@ -266,14 +272,17 @@ func (o *Overlay) remove(id uint32) {
 	o.table.remove(e.hash, id)
 	o.arena.free(&e.key)
 	o.arena.free(&e.cur)
-	e.flags, e.unit = 0, 0
-	e.next = o.freeEntries
+	e.flags &= queued
+	e.unit = o.freeEntries
 	o.freeEntries = id
+	if o.ordered {
+		o.sorted.links[id] = link{}
+	}
 }
 
 // Bytes returns how much memory the overlay holds, in bytes.
 func (o *Overlay) Bytes() int {
-	n := o.arena.held + cap(o.entries)*(entryBytes-16) + 8*len(o.table.slots)
-	n += 4*(cap(o.active)+cap(o.sealedIDs)+cap(o.linger)) + cap(o.sealBuf)
+	n := o.arena.held + cap(o.entries)*(entryBytes-16) + 8*len(o.table.slots) + cap(o.sorted.links)*linkBytes
+	n += 4*(cap(o.active)+cap(o.sealedIDs)+cap(o.linger)+len(o.clean.ids)) + cap(o.sealBuf)
 	return n + cap(o.befores)*pastBytes + o.undo.heldBytes()
 }

@@ -152,7 +152,7 @@ func (it *overlayScan) step() bool {
 		id := it.at
 		it.advance()
 		e := &o.entries[id]
-		if e.flags&present == 0 || e.born > it.start {
+		if e.flags&present == 0 || o.sorted.links[id].born > it.start {
 			return false
 		}
 		it.take(o.arena.bytes(&e.key), o.arena.bytes(&e.cur), e.ts)
@@ -170,7 +170,7 @@ func (it *overlayScan) step() bool {
 		return true
 	}
 	e := &o.entries[id]
-	if e.flags&present == 0 || e.born > it.start && e.flags&blind == 0 {
+	if e.flags&present == 0 || o.sorted.links[id].born > it.start && e.flags&blind == 0 {
 		return false
 	}
 	it.take(key, o.arena.bytes(&e.cur), e.ts)
@@ -193,9 +193,9 @@ func (it *overlayScan) order() int {
 }
 
 func (it *overlayScan) advance() {
-	next := it.o.entries[it.at].next
+	next := it.o.sorted.links[it.at].next
 	if it.reverse {
-		next = it.o.entries[it.at].prev
+		next = it.o.sorted.links[it.at].prev
 	}
 	it.at = it.within(next)
 }

@@ -1,10 +1,23 @@
 package statestore
 
-import "bytes"
+import (
+	"bytes"
+	"unsafe"
+)
+
+// link is an entry's place in the sorted index: a tree by left and right whose nodes are linked in key order by prev and next.
+type link struct {
+	left, right uint32
+	prev, next  uint32
+	born        uint64 // the write that made the key present; 0 if it was in base
+}
+
+const linkBytes = int(unsafe.Sizeof(link{}))
 
 // sorted is the index of the entries that are not in base yet, in key order: a treap whose priorities are the keys' hashes, with its nodes
-// linked in order as well. It lives in the entries themselves and never allocates.
+// linked in order as well. There is a link for each entry, so it never allocates.
 type sorted struct {
+	links    []link
 	root     uint32
 	removals uint64 // an iterator that stands on an entry seeks anew when this has changed
 }
@@ -15,42 +28,42 @@ func compareKeys(entries []entry, a *arena, x, y uint32) int {
 
 // insert adds an entry that is not in the index.
 func (s *sorted) insert(entries []entry, a *arena, id uint32) {
-	e := &entries[id]
+	e, hash := &s.links[id], entries[id].hash
 	e.left, e.right, e.prev, e.next = 0, 0, 0, 0
 	at := &s.root
-	for *at != 0 && entries[*at].hash >= e.hash {
+	for *at != 0 && entries[*at].hash >= hash {
 		if compareKeys(entries, a, id, *at) < 0 {
 			e.next = *at
-			at = &entries[*at].left
+			at = &s.links[*at].left
 		} else {
 			e.prev = *at
-			at = &entries[*at].right
+			at = &s.links[*at].right
 		}
 	}
 	s.split(entries, a, *at, id)
 	*at = id
 	if e.prev != 0 {
-		entries[e.prev].next = id
+		s.links[e.prev].next = id
 	}
 	if e.next != 0 {
-		entries[e.next].prev = id
+		s.links[e.next].prev = id
 	}
 }
 
 // split divides the tree below into the children of id, and finds id's neighbours on the way.
 func (s *sorted) split(entries []entry, a *arena, below, id uint32) {
-	e := &entries[id]
+	e := &s.links[id]
 	less, more := &e.left, &e.right
 	for below != 0 {
 		if compareKeys(entries, a, below, id) < 0 {
 			e.prev = below
 			*less = below
-			less = &entries[below].right
+			less = &s.links[below].right
 			below = *less
 		} else {
 			e.next = below
 			*more = below
-			more = &entries[below].left
+			more = &s.links[below].left
 			below = *more
 		}
 	}
@@ -63,30 +76,30 @@ func (s *sorted) remove(entries []entry, a *arena, id uint32) {
 	at := &s.root
 	for *at != id {
 		if compareKeys(entries, a, id, *at) < 0 {
-			at = &entries[*at].left
+			at = &s.links[*at].left
 		} else {
-			at = &entries[*at].right
+			at = &s.links[*at].right
 		}
 	}
-	e := &entries[id]
+	e := &s.links[id]
 	x, y := e.left, e.right
 	for x != 0 && y != 0 {
 		if entries[x].hash >= entries[y].hash {
 			*at = x
-			at = &entries[x].right
+			at = &s.links[x].right
 			x = *at
 		} else {
 			*at = y
-			at = &entries[y].left
+			at = &s.links[y].left
 			y = *at
 		}
 	}
 	*at = x | y
 	if e.prev != 0 {
-		entries[e.prev].next = e.next
+		s.links[e.prev].next = e.next
 	}
 	if e.next != 0 {
-		entries[e.next].prev = e.prev
+		s.links[e.next].prev = e.prev
 	}
 	e.left, e.right, e.prev, e.next = 0, 0, 0, 0
 }
@@ -96,9 +109,9 @@ func (s *sorted) seek(entries []entry, a *arena, key []byte, after bool) (found 
 	for at := s.root; at != 0; {
 		c := bytes.Compare(a.bytes(&entries[at].key), key)
 		if c > 0 || c == 0 && !after {
-			found, at = at, entries[at].left
+			found, at = at, s.links[at].left
 		} else {
-			at = entries[at].right
+			at = s.links[at].right
 		}
 	}
 	return found
@@ -108,9 +121,9 @@ func (s *sorted) seek(entries []entry, a *arena, key []byte, after bool) (found 
 func (s *sorted) seekBefore(entries []entry, a *arena, key []byte) (found uint32) {
 	for at := s.root; at != 0; {
 		if key == nil || bytes.Compare(a.bytes(&entries[at].key), key) < 0 {
-			found, at = at, entries[at].right
+			found, at = at, s.links[at].right
 		} else {
-			at = entries[at].left
+			at = s.links[at].left
 		}
 	}
 	return found

@@ -5,7 +5,7 @@ import "unsafe"
 // undoLog holds the entries that a unit has written, as they were before.
 type undoLog struct {
 	open       bool
-	unit       uint64
+	unit       uint32
 	saved      []savedEntry
 	buf        []byte // values of saved
 	activeLen  int    // of the overlay, at Begin
@@ -22,8 +22,8 @@ type savedEntry struct {
 
 const maxIdleUndoBytes = 1 << 20
 
-func (u *undoLog) save(value []byte, id uint32, e *entry) {
-	u.saved = append(u.saved, savedEntry{id: id, flags: e.flags, off: uint32(len(u.buf)), n: uint32(len(value)), ts: e.ts, born: e.born})
+func (u *undoLog) save(value []byte, id uint32, e *entry, born uint64) {
+	u.saved = append(u.saved, savedEntry{id: id, flags: e.flags, off: uint32(len(u.buf)), n: uint32(len(value)), ts: e.ts, born: born})
 	u.buf = append(u.buf, value...)
 }
 
@@ -50,10 +50,22 @@ func (o *Overlay) Begin() {
 		panic("statestore: Begin inside a unit")
 	}
 	o.undo.open = true
-	o.undo.unit++
+	if o.undo.unit++; o.undo.unit == 0 {
+		o.forgetUnits()
+	}
 	o.undo.activeLen, o.undo.dirtyBytes = len(o.active), o.dirtyBytes
 	o.nextEpoch()
 	o.trim()
+}
+
+// forgetUnits begins the numbers of units anew: an entry must not look saved because an old unit had the number of this one.
+func (o *Overlay) forgetUnits() {
+	o.undo.unit = 1
+	for i := range o.entries {
+		if e := &o.entries[i]; e.flags&known != 0 {
+			e.unit = 0 // that of an unused one is the next unused one
+		}
+	}
 }
 
 // Keep ends the unit and keeps its writes.
@@ -74,6 +86,7 @@ func (o *Overlay) Rollback() {
 		o.restore(&o.undo.saved[i])
 	}
 	o.active = o.active[:o.undo.activeLen]
+	o.forgetBefores(o.undo.activeLen)
 	o.dirtyBytes = o.undo.dirtyBytes
 	o.undo.close()
 	o.nextEpoch()
@@ -82,9 +95,6 @@ func (o *Overlay) Rollback() {
 
 func (o *Overlay) restore(s *savedEntry) {
 	e := &o.entries[s.id]
-	if s.flags&active == 0 {
-		o.forgetBefore(e)
-	}
 	if s.flags&known == 0 {
 		if o.ordered {
 			o.sorted.remove(o.entries, &o.arena, s.id)
@@ -93,9 +103,12 @@ func (o *Overlay) restore(s *savedEntry) {
 		return
 	}
 	o.arena.set(&e.cur, o.undo.buf[s.off:s.off+s.n])
-	e.ts, e.born, e.unit = s.ts, s.born, 0
+	e.ts, e.unit = s.ts, 0
+	if o.ordered {
+		o.sorted.links[s.id].born = s.born
+	}
 	// Whether it is sealed is what it is now: the sealed generation may have been applied during the unit.
-	e.flags = s.flags&^(sealed|lingering) | e.flags&sealed
+	e.flags = s.flags&^(sealed|lingering|queued) | e.flags&(sealed|queued)
 	if e.flags&dirty == 0 {
 		o.settle(s.id)
 	}
@@ -112,7 +125,7 @@ func (o *Overlay) settle(id uint32) {
 		}
 		o.sorted.remove(o.entries, &o.arena, id)
 	}
-	o.clean.push(o.entries, id, o.costOf(id))
+	o.cache(id)
 }
 
 // sweep settles what lingered for iterators, now that the last one is closed.
