@@ -64,9 +64,12 @@ func (o *Overlay) nextEpoch() {
 	o.misses = 0
 }
 
+// room is what clean entries may take.
+func (o *Overlay) room() int { return max(o.cacheBytes-o.dirtyBytes-o.sealedBytes, 0) }
+
 // trim evicts clean entries until they are within CacheBytes. Rows that were returned may lose their bytes.
 func (o *Overlay) trim() {
-	for o.clean.bytes > o.cacheBytes {
+	for room := o.room(); o.clean.bytes > room; {
 		o.evictOne(false)
 	}
 }
@@ -78,7 +81,7 @@ func (o *Overlay) trimBetweenReads() {
 		o.epoch++
 		o.misses = 0
 	}
-	for steps := 0; steps < 8 && o.clean.bytes > o.cacheBytes; steps++ {
+	for steps := 0; steps < 8 && o.clean.bytes > o.room(); steps++ {
 		o.evictOne(true)
 	}
 }

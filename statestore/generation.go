@@ -55,7 +55,7 @@ func (o *Overlay) Seal(dst []Change) []Change {
 	o.forgetBefores(0)
 	o.sealBuf = buf
 	o.active, o.sealedIDs = o.sealedIDs[:0], o.active
-	o.dirtyBytes = 0
+	o.sealedBytes, o.dirtyBytes = o.dirtyBytes, 0
 	o.isSealed = true
 	o.nextEpoch()
 	o.trim()
@@ -90,7 +90,7 @@ func (o *Overlay) Applied() {
 	if !o.isSealed {
 		panic("statestore: Applied while no generation is sealed")
 	}
-	o.isSealed = false
+	o.isSealed, o.sealedBytes = false, 0
 	for _, id := range o.sealedIDs {
 		e := &o.entries[id]
 		e.flags &^= sealed

@@ -10,7 +10,7 @@ type OverlayConfig struct {
 	Base       Reader // committed rows; nil: there are none
 	Ordered    bool   // Scan will be used
 	KeepBefore bool   // remember each key's row as of the last cut, for emission at commit
-	CacheBytes int    // bound on the memory of clean entries; dirty ones are never evicted
+	CacheBytes int    // bound on the memory of entries; dirty ones are never evicted, and leave less to clean ones
 	Seed       uint64 // of the hash; order never depends on it
 }
 
@@ -51,6 +51,8 @@ type Overlay struct {
 	isSealed   bool
 	sealBuf    []byte
 
+	sealedBytes int // what dirtyBytes was at the cut
+
 	undo undoLog
 
 	warmed uint64 // keeps what Warm reads from being left out
@@ -79,7 +81,7 @@ func (o *Overlay) reset() {
 	}
 	o.scans, o.linger = 0, nil
 	o.active, o.dirtyBytes = nil, 0
-	o.sealedIDs, o.isSealed, o.sealBuf = nil, false, nil
+	o.sealedIDs, o.isSealed, o.sealBuf, o.sealedBytes = nil, false, nil, 0
 }
 
 // Get returns the current row of key: of the active generation, the sealed one, or base, in this order. The row is valid until the next

@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/fnv"
@@ -35,7 +36,7 @@ func (a *App) openState() (*stateDir, error) {
 		return &stateDir{processID: randomID()}, nil
 	}
 	dir, err := pebblestore.OpenDir(a.cfg.StateDir, a.cfg.ApplicationID, pebblestore.Options{
-		Memory: a.cfg.Memory / 2, CloseTimeout: a.cfg.CloseTimeout, Log: a.cfg.Log.Named("store"), FS: a.stateFS,
+		Memory: budgetOf(a.cfg.Memory, 0, 0).database, CloseTimeout: a.cfg.CloseTimeout, Log: a.cfg.Log.Named("store"), FS: a.stateFS,
 	})
 	if err != nil {
 		return nil, err
@@ -47,6 +48,7 @@ func (a *App) openState() (*stateDir, error) {
 func (a *App) shell(client *kafka.Client, state *stateDir) shell.Config {
 	t := newTopics(a, client)
 	c := a.cfg
+	b := budgetOf(c.Memory, 0, 0)
 	cfg := shell.Config{
 		Engine: engine.Config{
 			Group: group.Config{
@@ -54,12 +56,13 @@ func (a *App) shell(client *kafka.Client, state *stateDir) shell.Config {
 				Rack: c.Rack, TopologyVersion: c.TopologyVersion, Capacity: c.Capacity, Seed: rand.Uint64(), //nolint:gosec // jitter only
 			},
 			Specs: a.topology.Subtopologies, Hashes: a.hashes(), MaxStuck: c.MaxStuck, CloseWithin: c.CloseTimeout,
-			RestoreBytes: int(min(max(c.Memory/8, 1<<20), 64<<20)),
+			RestoreBytes: b.restore,
 			NoOffset:     func(string) engine.Reset { return c.NoOffset.engine(engine.ResetEarliest) },
 			OutOfRange:   func(string) engine.Reset { return c.OutOfRange.engine(engine.ResetStop) },
 		},
-		Sender: engine.SenderConfig{Linger: c.Linger},
-		Client: client, Codec: c.Compression, Backend: state.backend,
+		Sender:  engine.SenderConfig{Linger: c.Linger, MaxRequest: b.request},
+		Planner: engine.PlannerConfig{MaxBytes: int32(b.answer)},
+		Client:  client, Codec: c.Compression, Backend: state.backend,
 		Ensure: t.ensure, Notice: a.notice, CallTimeout: c.CallTimeout, WriteDeadline: writeDeadline,
 		NewTask: func(ctx context.Context, tc task.Config) task.Config { return a.newTask(ctx, t, tc) },
 	}
@@ -74,31 +77,15 @@ func (a *App) shell(client *kafka.Client, state *stateDir) shell.Config {
 
 // newTask completes the configuration of a task.
 func (a *App) newTask(ctx context.Context, t *topics, tc task.Config) task.Config {
-	m := a.memory(t.size())
+	b := t.budget()
 	tc.Spec = a.topology.Subtopologies[tc.ID.Subtopology]
 	tc.Context = ctx
 	tc.Partitions = func(topic string) int32 { return t.partitions(ctx, topic) }
 	tc.Limits = func(topic string) task.Limits { return t.limits(ctx, topic) }
-	tc.QueueBytes, tc.CreditBytes, tc.CacheBytes, tc.DirtyBytes = m.queue, m.credit, m.cache, a.cfg.CommitBytes
+	tc.QueueBytes, tc.CreditBytes, tc.CacheBytes, tc.DirtyBytes = b.queue, b.credit, b.rows, cmp.Or(a.cfg.CommitBytes, b.dirty)
 	tc.CommitInterval, tc.MaxRecordBytes = a.cfg.CommitInterval, a.cfg.MaxRecordBytes
 	tc.Seed = rand.Uint64() //nolint:gosec // of hash tables; not a secret
 	return tc
-}
-
-// shares are the bounds of one task or partition, in bytes.
-type shares struct{ queue, credit, cache int }
-
-// memory divides what Config.Memory leaves beside the database: a quarter for rows, an eighth for queues, an eighth for unacknowledged
-// output. All tasks of the application may run here, so each gets its share of all.
-func (a *App) memory(tasks, inputs int) shares {
-	share := func(part int64, n, least, most int) int {
-		return min(max(int(a.cfg.Memory/part)/max(n, 1), least), most)
-	}
-	return shares{
-		queue:  share(8, inputs, 64<<10, 4<<20),
-		credit: share(8, tasks, 256<<10, 16<<20),
-		cache:  share(4, tasks, 256<<10, 64<<20),
-	}
 }
 
 // hashes identify the structure of each subtopology: members with equal ones can take over each other's tasks.

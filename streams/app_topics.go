@@ -53,7 +53,7 @@ func (t *topics) ensure(ctx context.Context) engine.TopicsReady {
 	}
 	fail.Point("topics.checked")
 	t.remember(counts)
-	return engine.TopicsReady{Partitions: counts, IDs: ids, QueueBytes: t.app.memory(t.tasks, t.inputs).queue}
+	return engine.TopicsReady{Partitions: counts, IDs: ids, QueueBytes: t.budget().queue}
 }
 
 // check returns how many partitions each topic has, and its id if the broker tells it.
@@ -294,11 +294,11 @@ func (t *topics) remember(counts map[string]int32) {
 	}
 }
 
-// size returns how many tasks the application has and how many partitions they read.
-func (t *topics) size() (tasks, inputs int) {
+// budget divides the memory among the tasks of the application and the partitions that they read.
+func (t *topics) budget() budget {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.tasks, t.inputs
+	return budgetOf(t.app.cfg.Memory, t.tasks, t.inputs)
 }
 
 // partitions answers how many partitions a topic has, 0 if it does not exist. A topic that is not known yet, as one that is computed for

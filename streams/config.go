@@ -85,8 +85,8 @@ type Config struct {
 
 	// CommitInterval is the time between two commits. Defaults to 1 s. Kafka Streams key: commit.interval.ms.
 	CommitInterval time.Duration
-	// CommitBytes is the uncommitted state of one task, in bytes, at which it commits earlier. Defaults to 16 MiB, less where Memory is
-	// small.
+	// CommitBytes is the uncommitted state of one task, in bytes, at which it commits earlier. Defaults to its share of Memory, 16 MiB at
+	// the most. A larger one is not within Memory.
 	CommitBytes int
 	// Linger is how long a small batch waits for company. Defaults to 5 ms. Kafka key: linger.ms.
 	Linger time.Duration
@@ -102,8 +102,12 @@ type Config struct {
 	// have been lost. Never silent: a reset is reported to Listener and Log.
 	OutOfRange Reset
 
-	// Memory bounds what the process holds: half of it for Pebble's block cache and memtables, a quarter for uncommitted and cached rows,
-	// the rest for queues and unacknowledged output. In bytes; defaults to 512 MiB.
+	// Memory bounds what the process holds, in bytes, beside 64 MiB for the rest: half of it for Pebble's block cache and memtables, which
+	// Go's heap does not count where the program is built with cgo, 3/16 for uncommitted and cached rows, 3/16 for restores, and 1/16 each
+	// for input and output under way and for buffers of connections. Each task and input partition of the application gets an equal share,
+	// 112 KiB a task at the least, even if Memory is less. A single batch of an input topic that is larger than the share of its partition
+	// is held as a whole. The garbage collector adds to it: with the environment variable GOMEMLIMIT at half of Memory and 64 MiB the
+	// process stays within. Defaults to 512 MiB.
 	Memory int64
 
 	// Session is how long the group waits for a sign of life. Defaults to 15 s. Kafka key: session.timeout.ms.
@@ -167,7 +171,6 @@ func (c Config) withDefaults() Config {
 	c.MaxStuck = cmp.Or(c.MaxStuck, 3)
 	c.CloseTimeout = cmp.Or(c.CloseTimeout, 30*time.Second)
 	c.ClientID = cmp.Or(c.ClientID, c.ApplicationID)
-	c.CommitBytes = cmp.Or(c.CommitBytes, int(min(16<<20, c.Memory/32)))
 	if c.Log == nil {
 		c.Log = zap.NewNop()
 	}

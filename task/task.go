@@ -138,7 +138,7 @@ func (t *Task) turn(now time.Time) {
 // halted says that no record may be taken now.
 func (t *Task) halted() bool {
 	return t.err != nil || t.dead || t.commit.blocked || t.commit.wanted && t.commit.outstanding == nil ||
-		t.out.pending() >= t.cfg.CreditBytes || len(t.stores) > 0 && t.dirtyBytes() >= t.cfg.DirtyBytes
+		t.out.held() >= t.cfg.CreditBytes || len(t.stores) > 0 && t.dirtyBytes() >= t.cfg.DirtyBytes
 }
 
 // idles says that the task waits for an input that lags. The wait is measured from its beginning: once it is over, records are taken until

@@ -12,7 +12,7 @@ import (
 type PlannerConfig struct {
 	MaxWait   time.Duration // how long the broker may park a Fetch that finds nothing; default 100 ms (fetch.max.wait.ms)
 	ShortWait time.Duration // the same while a partition is left out for being full; default 10 ms
-	PartBytes int32         // of one partition in one answer; default 256 KiB (max.partition.fetch.bytes)
+	PartBytes int32         // of one partition in one answer, less where its consumer has less room; default 256 KiB (max.partition.fetch.bytes)
 	MaxBytes  int32         // of one answer; default 8 MiB (fetch.max.bytes)
 	Backoff   time.Duration // after an error; doubled up to 1 s; default 50 ms (retry.backoff.ms)
 }
@@ -55,6 +55,8 @@ type fetchPart struct {
 	epoch   int32
 	bound   int
 	held    int
+	asked   int32 // in the Fetch on the way, or in the last one
+	swells  int   // what a byte of the last answer weighs, at the least
 	full    bool
 	removed bool
 	retryAt time.Time
@@ -240,7 +242,8 @@ func (p *Planner) plan() {
 			f.MaxWait = p.cfg.ShortWait
 		default:
 			p.sent = append(p.sent, part)
-			f.Parts = append(f.Parts, FetchAsk{TopicPartition: part.src.TopicPartition, Offset: part.offset, LeaderEpoch: part.epoch, MaxBytes: p.cfg.PartBytes})
+			part.asked = p.room(part)
+			f.Parts = append(f.Parts, FetchAsk{TopicPartition: part.src.TopicPartition, Offset: part.offset, LeaderEpoch: part.epoch, MaxBytes: part.asked})
 		}
 	}
 	if len(f.Parts) == 0 {
@@ -248,6 +251,15 @@ func (p *Planner) plan() {
 	}
 	p.onWay = true
 	p.do(f)
+}
+
+// leastAsk is asked for however little room there is: a batch that is larger comes all the same once it is the partition's turn.
+const leastAsk = 4 << 10
+
+// room is how much may come without going far beyond the bound. Decoded records weigh more than the bytes that are asked for, small and
+// compressed ones many times more.
+func (p *Planner) room(f *fetchPart) int32 {
+	return int32(min(max((f.bound-f.held)/max(f.swells, 1), leastAsk), int(p.cfg.PartBytes)))
 }
 
 func (p *Planner) answered(ev FetchAnswered) {
@@ -321,6 +333,7 @@ func (p *Planner) deliver(f *fetchPart, b *task.Batch) {
 	}
 	f.offset = b.Next
 	f.held += b.Bytes
+	f.swells = b.Bytes / max(int(f.asked), 1)
 	f.full = f.held >= f.bound
 	if i := p.find(f.src); i >= 0 { // served: to the end of the order
 		copy(p.parts[i:], p.parts[i+1:])

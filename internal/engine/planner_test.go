@@ -55,7 +55,7 @@ func answer(s FetchSource, next int64, bytes int) FetchedPart {
 func TestPlannerFetchesAndDelivers(t *testing.T) {
 	b := newPlannerBench(PlannerConfig{})
 	s := src("in", 0)
-	b.step(FetchAdd{Source: s, Offset: 5, LeaderEpoch: 3, Bound: 1000})
+	b.step(FetchAdd{Source: s, Offset: 5, LeaderEpoch: 3, Bound: 1 << 20})
 	require.Equal(t, []FetchAsk{{TopicPartition: s.TopicPartition, Offset: 5, LeaderEpoch: 3, MaxBytes: 256 << 10}}, b.last().Parts)
 	require.Equal(t, 100*time.Millisecond, b.last().MaxWait)
 	b.step(FetchAnswered{Parts: []FetchedPart{answer(s, 9, 10)}})
@@ -65,6 +65,21 @@ func TestPlannerFetchesAndDelivers(t *testing.T) {
 	require.Len(t, b.delivered, 1, "nothing new is no delivery")
 	b.step(FetchAnswered{Parts: []FetchedPart{{TopicPartition: s.TopicPartition, Batch: &task.Batch{Next: 12}}}})
 	require.Len(t, b.delivered, 2, "a gap moves the position without a record")
+}
+
+// A partition is asked for what there is room for, as far as its last answer tells what a byte becomes.
+func TestPlannerAsksForWhatThereIsRoomFor(t *testing.T) {
+	b := newPlannerBench(PlannerConfig{})
+	s := src("in", 0)
+	b.step(FetchAdd{Source: s, Bound: 40_000})
+	require.EqualValues(t, 40_000, b.last().Parts[0].MaxBytes)
+	b.step(FetchAnswered{Parts: []FetchedPart{answer(s, 9, 10_000)}})
+	require.EqualValues(t, 30_000, b.last().Parts[0].MaxBytes)
+	b.step(FetchAnswered{Parts: []FetchedPart{answer(s, 99, 90_000)}}) // small records: three times the bytes
+	b.step(FetchConsumed{Source: s, Bytes: 100_000})
+	require.EqualValues(t, 40_000/3, b.last().Parts[0].MaxBytes)
+	b.step(FetchAnswered{Parts: []FetchedPart{answer(s, 199, 39_000)}})
+	require.EqualValues(t, leastAsk, b.last().Parts[0].MaxBytes)
 }
 
 func TestPlannerBackPressure(t *testing.T) {
