@@ -302,7 +302,7 @@ func (d *DB) list() (out []statestore.StoredTask, err error) {
 	for ok := it.First(); ok; {
 		id, _, _, err := statestore.CutStore(it.Key())
 		if err != nil {
-			return nil, err
+			return nil, malformed("%v", err)
 		}
 		st := statestore.StoredTask{ID: id}
 		stored, err := d.positions(id)
