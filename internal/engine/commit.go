@@ -295,13 +295,17 @@ func (e *Engine) applied(ev Applied) {
 	}
 }
 
-// purge deletes what has been read from repartition topics, below the committed offsets only.
+// purge deletes what has been read from repartition topics, below what was committed when the time before came: a commit that was given up,
+// and made again, may still arrive and take the committed offset back, and who begins there must find its records.
 type purge struct {
 	at   time.Time
+	due  map[task.TopicPartition]int64 // committed by the last time
 	told map[task.TopicPartition]int64
 }
 
-func (p *purge) init() { p.told = map[task.TopicPartition]int64{} }
+func (p *purge) init() {
+	p.due, p.told = map[task.TopicPartition]int64{}, map[task.TopicPartition]int64{}
+}
 
 func (e *Engine) tickPurge() {
 	if e.now.Before(e.purge.at) {
@@ -314,9 +318,13 @@ func (e *Engine) tickPurge() {
 	for _, l := range e.order {
 		for i, in := range l.spec.Inputs {
 			tp := task.TopicPartition{Topic: in.Topic, Partition: l.id.Partition}
-			if in.Repartition && l.done[i] > e.purge.told[tp] {
-				before[tp], e.purge.told[tp] = l.done[i], l.done[i]
+			if !in.Repartition {
+				continue
 			}
+			if due := e.purge.due[tp]; due > e.purge.told[tp] {
+				before[tp], e.purge.told[tp] = due, due
+			}
+			e.purge.due[tp] = l.done[i]
 		}
 	}
 	if len(before) > 0 {

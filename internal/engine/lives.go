@@ -11,19 +11,20 @@ import (
 
 // life is one life of a task in this process: from its assignment to its end, under one epoch.
 type life struct {
-	id     task.ID
-	epoch  uint64
-	grant  int32 // the generation that gave the task to this life
-	spec   *task.Spec
-	state  lifeState
-	since  time.Time
-	stuck  bool
-	again  bool      // assigned again while closing: open it anew afterwards
-	owned  bool      // an owner has been started
-	asked  int       // releases that are not answered yet
-	opened bool      // stores are open, or being opened
-	ops    []storeOp // Apply and Wipe that are on the way; they are answered in their order
-	shut   bool      // CloseStores was asked for
+	id      task.ID
+	epoch   uint64
+	grant   int32 // the generation that gave the task to this life
+	spec    *task.Spec
+	state   lifeState
+	since   time.Time
+	stuck   bool
+	again   bool      // assigned again while closing: open it anew afterwards
+	owned   bool      // an owner has been started
+	offered int32     // the generation that was applied when it was declared as released, and not resumed since; else 0
+	asked   int       // releases that are not answered yet
+	opened  bool      // stores are open, or being opened
+	ops     []storeOp // Apply and Wipe that are on the way; they are answered in their order
+	shut    bool      // CloseStores was asked for
 
 	open     *openState
 	restore  []*restorePart
@@ -101,6 +102,7 @@ func (e *Engine) release(l *life) {
 }
 
 func (e *Engine) resume(l *life) {
+	l.offered = 0
 	e.setLife(l, lifeRunning)
 	e.do(ToTask{Task: l.id, Epoch: l.epoch, Event: task.Resume{}})
 }

@@ -70,24 +70,36 @@ func (e *Engine) settlePrepare() {
 	if p == nil {
 		return
 	}
-	waiting, closing := false, false
-	for _, l := range e.order {
-		waiting = waiting || l.state == lifeReleasing && slices.Contains(p.ids, l.id)
-		closing = closing || l.state == lifeClosing && !l.stuck && !e.assigned
-	}
-	if closing || waiting && e.now.Before(p.until) {
-		if waiting {
-			e.wakeAt(p.until)
+	wait := false
+	until := func(at time.Time) {
+		if e.now.Before(at) {
+			wait = true
+			e.wakeAt(at)
 		}
+	}
+	for _, l := range e.order {
+		switch {
+		case l.state == lifeReleasing && slices.Contains(p.ids, l.id):
+			until(p.until)
+		case l.state == lifeClosing && !l.stuck && !e.assigned:
+			wait = true
+		case l.ending():
+			until(l.since.Add(e.cfg.Release))
+		}
+	}
+	if wait {
 		return
 	}
 	e.prepare, e.late = nil, e.late[:0]
 	ev := group.Prepared{Join: p.join}
 	for _, l := range e.order {
 		switch {
-		case l.stuck:
+		case l.again: // it is opened anew when the life before has ended: nobody else may have it
+			ev.Claims = append(ev.Claims, l.id)
+		case l.stuck, l.ending(): // nothing of it counts any more, but its owner may be in the middle of a step still
 			ev.Unfit = append(ev.Unfit, l.id)
 		case l.state == lifeReleased:
+			l.offered = e.granted
 			ev.Released = append(ev.Released, l.id)
 		case l.state == lifeReleasing:
 			if slices.Contains(p.ids, l.id) {
@@ -146,7 +158,11 @@ func (e *Engine) takeAway(l *life) {
 	}
 }
 
-// give runs a task that is assigned. One that was released too late for this round, and shall move in the next, stays released.
+// ending says that the owner of a life that is over has not said yet that it has stopped.
+func (l *life) ending() bool { return l.state == lifeClosing && l.owned && !l.stuck }
+
+// give runs a task that is assigned. One that was offered to others in a round whose end this member did not hear of may have been somebody's
+// since: what is known of it here is old, and it is opened anew. One that was released too late for this round, and shall move in the next, stays released.
 func (e *Engine) give(id task.ID, late bool) {
 	l := e.lives[id]
 	if l == nil {
@@ -155,7 +171,11 @@ func (e *Engine) give(id task.ID, late bool) {
 	}
 	switch l.state {
 	case lifeReleased, lifeReleasing:
-		if !late {
+		switch {
+		case l.offered != 0 && e.granted != l.offered+1:
+			e.closeLife(l)
+			l.again = true
+		case !late:
 			e.resume(l)
 		}
 	case lifeClosing:

@@ -212,8 +212,12 @@ func TestAssignedAgainWhileItCloses(t *testing.T) {
 	w.assign(nil)
 	old := w.epoch(id00)
 	w.rebalance()
+	require.Equal(t, []task.ID{id00}, w.declared().Unfit, "its owner may be in the middle of a step, for longer than a release may take")
 	w.assign([]task.ID{id00})
 	require.Empty(t, acted[FetchOffsets](w), "the life before has to end first")
+	w.rebalance()
+	require.Equal(t, []task.ID{id00}, w.declared().Claims, "it is opened as soon as that has ended, whatever round is under way")
+	w.assign([]task.ID{id00})
 	require.Equal(t, Rebalancing, w.e.State())
 	w.step(TaskClosed{Task: id00, Epoch: old})
 	require.Equal(t, old+1, w.epoch(id00))
@@ -230,6 +234,30 @@ func TestTakenAwayAgainWhileItCloses(t *testing.T) {
 	w.assign(nil)
 	w.step(TaskClosed{Task: id00, Epoch: w.epoch(id00)})
 	require.Empty(t, w.e.lives, "it is not opened again")
+}
+
+// What was offered to others in a round whose end this member missed may have been somebody's since.
+func TestReleasedTaskAfterARoundThatWasMissed(t *testing.T) {
+	for _, missed := range []bool{false, true} {
+		w := marked(t, id00, id01)
+		w.rebalance()
+		w.step(TaskReleased{Task: id00, Epoch: w.epoch(id00)})
+		require.Equal(t, []task.ID{id00}, w.declared().Released)
+		want := task.Event(task.Resume{})
+		if missed { // the group has been through a round more than this member
+			w.generation++
+			want = task.Close{}
+		}
+		w.assign([]task.ID{id00, id01})
+		require.Equal(t, []task.Event{want}, w.told(id00))
+		require.Empty(t, w.told(id01), "what was claimed was nobody's meanwhile")
+		if missed {
+			old := w.epoch(id00)
+			w.step(TaskClosed{Task: id00, Epoch: old})
+			require.Equal(t, old+2, w.epoch(id00), "it is opened anew, from what is committed now")
+			require.Equal(t, []task.TopicPartition{in0}, only[FetchOffsets](w).Parts)
+		}
+	}
 }
 
 func TestRestoringTasksAreClaimedAndTakenAwayAtOnce(t *testing.T) {
