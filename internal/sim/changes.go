@@ -3,6 +3,7 @@ package sim
 import (
 	"bytes"
 	"maps"
+	"time"
 
 	"github.com/understudy-streams/understudy/internal/engine"
 	"github.com/understudy-streams/understudy/internal/kcode"
@@ -16,7 +17,8 @@ type changes struct {
 	o       *oracle
 	tp      task.TopicPartition
 	id      task.ID
-	grant   int32             // the generation that its present owner has it from
+	grant   int32 // the generation that its present owner has it from
+	since   time.Time
 	begun   bool              // that owner has written
 	rightly map[string][]byte // the last rows of those who ran the task when they wrote them
 	emits   map[string]int    // the last counts that the present owner has put out
@@ -62,17 +64,18 @@ func (c *changes) granted(t engine.Tenure) {
 	if t.Generation < c.grant {
 		return
 	}
-	c.grant, c.begun = t.Generation, false
+	c.grant, c.since, c.begun = t.Generation, c.o.w.now, false
 	clear(c.emits)
 }
 
 // strange says that whoever wrote a batch did not run the task any more when it was appended.
-func (o *oracle) strange(p *process, b modelbroker.ProduceBatch) bool {
+func (o *oracle) strange(call *call, b modelbroker.ProduceBatch) bool {
+	p := call.link.p
 	if p == nil || b.Topic != topicCounts && b.Topic != topicOut {
 		return false
 	}
 	c := o.changes(b.Partition)
-	return !o.runsIt(p, c.id) || c.ofAnother(p, b)
+	return !o.runsIt(p, c.id) || p.mayNotKnow() || call.sent.Before(c.since) || c.ofAnother(p, b)
 }
 
 // ofAnother says that a batch is not of the present owner, or of him at an earlier time at which he had the task.

@@ -61,7 +61,8 @@ type process struct {
 	writes     map[task.ID]*lane
 	waiting    []waitingWrite // for room on the disk
 	tasks      map[lifeKey]*taskRun
-	releases   map[task.ID]bool // tasks that are told to let go
+	releases   map[task.ID]bool      // tasks that are told to let go
+	abandons   map[task.ID]time.Time // tasks that are told that they are lost, and since when
 }
 
 // lifeKey names one life of a task.
@@ -77,7 +78,7 @@ func (h *host) start() {
 	h.started++
 	p := &process{
 		w: h.w, host: h, name: fmt.Sprintf("%c%d", 'A'+h.n, h.started),
-		stores: map[lifeKey]*openStores{}, writes: map[task.ID]*lane{}, tasks: map[lifeKey]*taskRun{}, releases: map[task.ID]bool{},
+		stores: map[lifeKey]*openStores{}, writes: map[task.ID]*lane{}, tasks: map[lifeKey]*taskRun{}, releases: map[task.ID]bool{}, abandons: map[task.ID]time.Time{},
 	}
 	h.p = p
 	p.spec = p.topology()
@@ -89,7 +90,7 @@ func (h *host) start() {
 			Seed: h.w.rng.Uint64(),
 		},
 		Specs: p.spec, Hashes: map[int32]uint64{0: 1, 1: 2}, QueueBytes: h.w.mood.queue, RestoreBytes: h.w.mood.restore,
-		PurgeEvery: 5 * time.Second, RefreshEvery: 5 * time.Second, OutOfRange: func(string) engine.Reset { return engine.ResetStop },
+		PurgeEvery: 2*session + time.Second, RefreshEvery: 5 * time.Second, OutOfRange: func(string) engine.Reset { return engine.ResetStop },
 	})
 	h.w.note(p, "is started", task.ID{}, int64(h.started), 0)
 	p.tell(engine.Start{})

@@ -28,6 +28,7 @@ type call struct {
 	id      uint64
 	link    *link
 	req     modelbroker.Request
+	sent    time.Time
 	lose    bool                       // its answer
 	gaveUp  bool                       // nobody waits for it any more
 	produce []modelbroker.ProduceBatch // of a ProduceRequest, for the oracle
@@ -72,7 +73,7 @@ func (l *link) inbound() time.Duration {
 func (l *link) call(req modelbroker.Request, done func(modelbroker.Response, error)) {
 	w := l.w
 	w.lastID++
-	c := &call{id: w.lastID, link: l, req: req, done: done}
+	c := &call{id: w.lastID, link: l, req: req, sent: w.now, done: done}
 	if l.dead {
 		w.after(w.netDelay(), l.p, func() { done(nil, errCut) })
 		return
@@ -134,7 +135,9 @@ func (l *link) arrive(c *call, req modelbroker.Request) {
 	}
 	w.calls[c.id] = c
 	w.oracle.request(c, req)
+	w.late = c.gaveUp
 	w.broker.Receive(w.now, l.conn, c.id, req)
+	w.late = false
 	w.collect()
 }
 

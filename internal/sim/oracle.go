@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"slices"
 	"time"
 
 	"github.com/understudy-streams/understudy/internal/engine"
@@ -27,8 +28,9 @@ type oracle struct {
 	split      map[int]bool           // records that are in the words
 	counted    map[int]bool           // records that are in the changelog
 	compacted  bool
-	logsOf     []*changes     // the changelogs, by partition
-	outOfOrder map[int32]bool // partitions of the output that a stranger wrote to
+	logsOf     []*changes                    // the changelogs, by partition
+	reached    map[task.TopicPartition]int64 // the furthest that was ever committed
+	outOfOrder map[int32]bool                // partitions of the output that a stranger wrote to
 }
 
 // written is a record of a topic, or, without one, a transaction marker.
@@ -43,7 +45,7 @@ type written struct {
 func (o *oracle) init(w *world) {
 	*o = oracle{
 		w: w, down: map[int32]bool{}, logs: map[task.TopicPartition][]written{}, members: map[string]*process{}, runs: map[task.ID][]*process{},
-		last: map[task.ID]*process{}, input: map[int]bool{}, split: map[int]bool{}, counted: map[int]bool{}, outOfOrder: map[int32]bool{},
+		last: map[task.ID]*process{}, input: map[int]bool{}, split: map[int]bool{}, counted: map[int]bool{}, outOfOrder: map[int32]bool{}, reached: map[task.TopicPartition]int64{},
 	}
 	for range w.cfg.Parts {
 		o.logsOf = append(o.logsOf, newChanges(o))
@@ -57,7 +59,7 @@ func (o *oracle) request(c *call, req modelbroker.Request) {
 		c.produce = r.Batches
 	case modelbroker.DeleteRecordsRequest:
 		for _, part := range r.Parts {
-			if at := o.w.broker.Committed(groupName, part.TopicPartition); part.Before > at {
+			if at := o.reached[part.TopicPartition]; part.Before > at {
 				o.w.violatedAt(part.TopicPartition, "%s deletes %v below %d, committed is %d", c.link.p.name, part.TopicPartition, part.Before, at)
 			}
 		}
@@ -75,7 +77,7 @@ func (o *oracle) answer(c *call, r modelbroker.Response) {
 		for i, part := range r.Parts {
 			switch part.Code {
 			case kcode.None:
-				o.appended(c.link, c.produce[i], part.BaseOffset)
+				o.appended(c, c.produce[i], part.BaseOffset)
 			case kcode.InvalidProducerEpoch:
 				o.fenced(c.link.p, c.produce[i])
 			}
@@ -85,8 +87,8 @@ func (o *oracle) answer(c *call, r modelbroker.Response) {
 }
 
 // appended takes a batch into the oracle's own copy of the log. One that was there already is known by its offset.
-func (o *oracle) appended(l *link, b modelbroker.ProduceBatch, base int64) {
-	p, log := l.p, o.logs[b.TopicPartition]
+func (o *oracle) appended(c *call, b modelbroker.ProduceBatch, base int64) {
+	p, log := c.link.p, o.logs[b.TopicPartition]
 	if base < int64(len(log)) {
 		o.w.saw(Retried)
 		return
@@ -94,7 +96,7 @@ func (o *oracle) appended(l *link, b modelbroker.ProduceBatch, base int64) {
 	for int64(len(log)) < base {
 		log = append(log, written{}) // transaction markers
 	}
-	strange := o.strange(p, b)
+	strange := o.strange(c, b)
 	if strange {
 		o.stranger(p, b, base)
 	}
@@ -141,7 +143,11 @@ func (o *oracle) committed(c modelbroker.Commit) {
 	tp := c.TopicPartition
 	p := o.members[c.MemberID]
 	o.w.notePart(p, tp, "has committed {b}, after {a}", c.Before, c.Offset)
-	if c.Offset < c.Before {
+	o.reached[tp] = max(o.reached[tp], c.Offset)
+	switch {
+	case c.Offset < c.Before && o.w.late: // nobody can call back what he has sent; its owner commits more, or what comes after it is done again
+		return
+	case c.Offset < c.Before:
 		o.w.violatedAt(tp, "the committed offset of %v goes back from %d to %d", tp, c.Before, c.Offset)
 	}
 	id, done := task.ID{Subtopology: 0, Partition: tp.Partition}, o.split
@@ -172,6 +178,12 @@ func (o *oracle) committed(c modelbroker.Commit) {
 // drowsy says that a process is paused, or was a moment ago: it may not know yet what has happened meanwhile.
 func (p *process) drowsy() bool { return p.w.now.Before(p.host.woke.Add(slack)) || p.mayNotKnow() }
 
+// abandoned says that a process has given a task up for so long that others may have it, though its owner is in the middle of a step still.
+func (p *process) abandoned(id task.ID) bool {
+	since, ok := p.abandons[id]
+	return ok && p.w.now.Sub(since) >= 250*time.Millisecond
+}
+
 // mayNotKnow says that a process was removed from the group and has not heard of it.
 func (p *process) mayNotKnow() bool { return p.w.now.Before(p.evicted) }
 
@@ -184,11 +196,12 @@ func (o *oracle) running(p *process, id task.ID) {
 		if q == p {
 			return
 		}
-		if !q.drowsy() && !p.mayNotKnow() {
+		if !q.drowsy() && !q.abandoned(id) && !p.drowsy() {
 			o.w.violatedTask(id, "%s begins to run task %v while %s runs it", p.name, id, q.name)
 		}
 	}
-	if len(o.runs[id]) == 0 || !p.mayNotKnow() {
+	delete(p.abandons, id)
+	if !p.drowsy() || !slices.ContainsFunc(o.runs[id], func(q *process) bool { return !q.drowsy() }) {
 		o.last[id] = p
 	}
 	o.runs[id] = append(o.runs[id], p)
@@ -210,7 +223,7 @@ func (o *oracle) processed(p *process, env *task.Env, last *int64) {
 	mine := false
 	for _, q := range o.runs[id] {
 		mine = mine || q == p
-		if q != p && !q.drowsy() && !p.drowsy() {
+		if q != p && !q.drowsy() && !p.drowsy() && !p.abandoned(id) && !q.abandoned(id) {
 			o.w.violatedTask(id, "%s and %s both run task %v", p.name, q.name, id)
 		}
 	}
@@ -246,7 +259,10 @@ func (o *oracle) told(p *process, a engine.ToTask) {
 	switch a.Event.(type) {
 	case task.Release:
 		p.releases[a.Task] = true
-	case task.Resume, task.Lost, task.Close:
+	case task.Lost:
+		delete(p.releases, a.Task)
+		p.abandons[a.Task] = o.w.now
+	case task.Resume, task.Close:
 		delete(p.releases, a.Task)
 	}
 }

@@ -21,7 +21,7 @@ func TestOracleNotices(t *testing.T) {
 	words := task.TopicPartition{Topic: topicWords}
 	produced := func(w *world, p *process, tp task.TopicPartition, records ...task.OutRecord) {
 		end := int64(len(w.oracle.logs[tp]))
-		w.oracle.appended(&link{w: w, p: p}, modelbroker.ProduceBatch{TopicPartition: tp, Epoch: int16(w.oracle.changes(tp.Partition).grant), Records: records}, end)
+		w.oracle.appended(&call{link: &link{w: w, p: p}, sent: w.now}, modelbroker.ProduceBatch{TopicPartition: tp, Epoch: int16(w.oracle.changes(tp.Partition).grant), Records: records}, end)
 	}
 	row := func(ids ...int) []byte {
 		b := counted(nil, ids[0], 120)
@@ -84,7 +84,7 @@ func TestOracleNotices(t *testing.T) {
 			w.oracle.changes(0).granted(engine.Tenure{TopicPartition: counts(0), Generation: 4})
 			w.oracle.running(a, id)
 			produced(w, a, counts(0), task.OutRecord{Key: []byte("w"), Value: row(2)})
-			w.oracle.appended(&link{w: w, p: a}, modelbroker.ProduceBatch{TopicPartition: counts(0), Epoch: 3, Records: []task.OutRecord{{Key: []byte("w"), Value: row(1)}}}, 1)
+			w.oracle.appended(&call{link: &link{w: w, p: a}, sent: w.now}, modelbroker.ProduceBatch{TopicPartition: counts(0), Epoch: 3, Records: []task.OutRecord{{Key: []byte("w"), Value: row(1)}}}, 1)
 		}, "behind the first one of A1, who has the task now"},
 		{"an owner that is refused", func(w *world, a, _ *process) {
 			w.oracle.running(a, id)
@@ -125,7 +125,7 @@ func TestOracleNotices(t *testing.T) {
 		}, "A1 sends records of task 1_0, which B1 runs"},
 		{"a purge of what is not committed", func(w *world, a, _ *process) {
 			w.oracle.request(&call{link: &link{p: a}}, modelbroker.DeleteRecordsRequest{Parts: []modelbroker.DeleteRecordsPart{{TopicPartition: words, Before: 3}}})
-		}, "below 3, committed is -1"},
+		}, "below 3, committed is 0"},
 		{"a generation twice", func(w *world, a, _ *process) {
 			w.oracle.noticed(a, engine.Notice{Kind: engine.NoticeAssigned, Generation: 2})
 			w.oracle.noticed(a, engine.Notice{Kind: engine.NoticeAssigned, Generation: 2})
@@ -134,7 +134,7 @@ func TestOracleNotices(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(Config{Seed: 1}.withDefaults())
-			c.play(w, &process{w: w, host: w.hosts[0], name: "A1"}, &process{w: w, host: w.hosts[1], name: "B1"})
+			c.play(w, &process{w: w, host: w.hosts[0], name: "A1", abandons: map[task.ID]time.Time{}}, &process{w: w, host: w.hosts[1], name: "B1", abandons: map[task.ID]time.Time{}})
 			require.ErrorContains(t, w.failed, c.says)
 		})
 	}
@@ -143,7 +143,7 @@ func TestOracleNotices(t *testing.T) {
 // One who was paused may not know yet what has happened; a moment after it woke it must.
 func TestOracleGivesAMomentAfterAPause(t *testing.T) {
 	w := newWorld(Config{Seed: 1}.withDefaults())
-	a, b := &process{w: w, host: w.hosts[0], name: "A1"}, &process{w: w, host: w.hosts[1], name: "B1"}
+	a, b := &process{w: w, host: w.hosts[0], name: "A1", abandons: map[task.ID]time.Time{}}, &process{w: w, host: w.hosts[1], name: "B1", abandons: map[task.ID]time.Time{}}
 	id := task.ID{Subtopology: 1}
 	a.host.woke = w.now.Add(time.Second)
 	w.oracle.running(a, id)
@@ -165,7 +165,7 @@ func TestResultSaysHowToPlayItAgain(t *testing.T) {
 // The report of a seed that failed is what a person has to find the bug with.
 func TestReport(t *testing.T) {
 	w := newWorld(Config{Seed: 7, Instances: 2, Brokers: 3, Parts: 2}.withDefaults())
-	a, b := &process{w: w, host: w.hosts[0], name: "A1"}, &process{w: w, host: w.hosts[1], name: "B1"}
+	a, b := &process{w: w, host: w.hosts[0], name: "A1", abandons: map[task.ID]time.Time{}}, &process{w: w, host: w.hosts[1], name: "B1", abandons: map[task.ID]time.Time{}}
 	at := func(ms int64) { w.now = epoch.Add(time.Duration(ms) * time.Millisecond) }
 	id, tp := task.ID{Subtopology: 1, Partition: 1}, task.TopicPartition{Topic: topicWords, Partition: 1}
 	to := func(p *process, node int32) *link { return &link{w: w, p: p, node: node} }

@@ -33,6 +33,7 @@ type world struct {
 	events    int
 	healed    bool // no more faults
 	ending    bool // nothing is started any more
+	late      bool // the request that is being served was given up long ago
 	failed    error
 	concerned parts // by what failed
 	faults    []string
@@ -111,10 +112,15 @@ func (w *world) loop() {
 		if e.p != nil && !w.awake(e) {
 			continue
 		}
-		w.events++
+		if w.events++; w.events > mostEvents {
+			w.violated("it comes to no end")
+		}
 		e.run()
 	}
 }
+
+// mostEvents is far more than any run has.
+const mostEvents = 1 << 20
 
 // awake says whether an event reaches its process now. One for a paused process is put off, in its place among the others.
 func (w *world) awake(e event) bool {
