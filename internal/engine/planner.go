@@ -159,7 +159,7 @@ func (p *Planner) Step(now time.Time, ev PlannerEvent) []PlannerAction {
 	switch ev := ev.(type) {
 	case FetchAdd:
 		p.remove(ev.Source)
-		p.parts = append(p.parts, &fetchPart{src: ev.Source, offset: ev.Offset, epoch: ev.LeaderEpoch, bound: ev.Bound})
+		p.parts = append(p.parts, &fetchPart{src: ev.Source, offset: ev.Offset, epoch: ev.LeaderEpoch, bound: ev.Bound, swells: firstSwells})
 	case FetchRemove:
 		p.remove(ev.Source)
 	case FetchConsumed:
@@ -255,6 +255,9 @@ func (p *Planner) plan() {
 
 // leastAsk is asked for however little room there is: a batch that is larger comes all the same once it is the partition's turn.
 const leastAsk = 4 << 10
+
+// firstSwells is what a byte is taken to weigh before the first answer.
+const firstSwells = 4
 
 // room is how much may come without going far beyond the bound. Decoded records weigh more than the bytes that are asked for, small and
 // compressed ones many times more.

@@ -72,7 +72,7 @@ func TestPlannerAsksForWhatThereIsRoomFor(t *testing.T) {
 	b := newPlannerBench(PlannerConfig{})
 	s := src("in", 0)
 	b.step(FetchAdd{Source: s, Bound: 40_000})
-	require.EqualValues(t, 40_000, b.last().Parts[0].MaxBytes)
+	require.EqualValues(t, 10_000, b.last().Parts[0].MaxBytes, "nothing is known of it yet")
 	b.step(FetchAnswered{Parts: []FetchedPart{answer(s, 9, 10_000)}})
 	require.EqualValues(t, 30_000, b.last().Parts[0].MaxBytes)
 	b.step(FetchAnswered{Parts: []FetchedPart{answer(s, 99, 90_000)}}) // small records: three times the bytes
