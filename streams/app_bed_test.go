@@ -136,6 +136,13 @@ func (b *bed) counts(topic string) map[string]int64 {
 	return out
 }
 
+func total(counts map[string]int64) (n int64) {
+	for _, c := range counts {
+		n += c
+	}
+	return n
+}
+
 func (b *bed) committed(group string) map[task.TopicPartition]int64 {
 	b.t.Helper()
 	offsets, err := b.client.Committed(b.ctx(), group)

@@ -1,6 +1,7 @@
 package streams_test
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -20,12 +21,17 @@ func TestMain(m *testing.M) {
 			os.Exit(run(spec))
 		}
 	}
+	if spec := os.Getenv(ledgerEnv); spec != "" {
+		os.Exit(ledgerChild(spec))
+	}
+	flag.Parse()
+	manyAtOnce()
 	code := m.Run()
 	if err := realkafka.StopShared(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = max(code, 1)
 	}
-	if err := goleak.Find(); err != nil && code == 0 {
+	if err := goleak.Find(proxies); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
