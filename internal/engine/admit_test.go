@@ -100,5 +100,5 @@ func TestRestoreMakesRoomForItsChangesOnce(t *testing.T) {
 		w.step(Restored{Source: w.source(), Batch: changelog(at+1, at)})
 	}
 	require.Same(t, first, &only[Apply](w).Batch.Stores[0].Changes[0])
-	require.Len(t, only[Apply](w).Batch.Stores[0].Changes, 58)
+	require.Len(t, only[Apply](w).Batch.Stores[0].Changes, 44)
 }

@@ -144,8 +144,9 @@ func (e *Engine) makeRoom(p *restorePart, b *task.Batch) {
 	p.changes = slices.Grow(p.changes, n)
 }
 
-// piece is what a bulk write begins at.
-func (e *Engine) piece(p *restorePart) int { return min(e.cfg.RestoreBytes, e.bound(p)*2/3) }
+// piece is what a bulk write begins at. A partition that is full is read on when half of its bound is held (see Planner): were a piece more
+// than that, either would wait for the other.
+func (e *Engine) piece(p *restorePart) int { return min(e.cfg.RestoreBytes, e.bound(p)/2) }
 
 // held is the memory of what has been read and is not written.
 func (p *restorePart) held() int { return p.bytes + p.weight + (len(p.changes)+p.handed)*changeBytes }
