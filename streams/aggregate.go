@@ -23,6 +23,8 @@ type aggregateNode[K, V, A any] struct {
 
 func (n *aggregateNode[K, V, A]) needs() need { return n.fold.uses | n.keys.needs(needKey) }
 
+func (n *aggregateNode[K, V, A]) warms() []int { return n.rows.warms(n.keys.raw) }
+
 func (n *aggregateNode[K, V, A]) push(it *item[K, V]) {
 	if droppedForNull(n.rows.in, it) {
 		return

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/understudy-streams/understudy/task"
 )
@@ -16,6 +17,7 @@ type instance struct {
 	ts     int64           // timestamp of the record or punctuation that a processor works on
 	fans   []settler       // output of each step, by step id
 	inputs map[string][]func(*task.Record)
+	warms  map[string][]func() []int // of the inputs' sources; to be asked when everything is attached
 	tables []task.Table
 	closes []func()
 	built  bool // the graph is complete: records may flow
@@ -33,6 +35,7 @@ func (sub *subtopology) build(env *task.Env) (*task.Graph, error) {
 		ctx:    env.Context(),
 		fans:   make([]settler, sub.topology.stepCount),
 		inputs: make(map[string][]func(*task.Record)),
+		warms:  make(map[string][]func() []int),
 	}
 	defer func() {
 		if !in.built { // a supplier panicked, perhaps
@@ -59,6 +62,12 @@ func (in *instance) graph() *task.Graph {
 	g := &task.Graph{Tables: in.tables, Close: in.close}
 	for _, input := range in.sub.spec.Inputs {
 		g.Inputs = append(g.Inputs, entry(in, in.inputs[input.Topic]))
+		var warm []int
+		for _, of := range in.warms[input.Topic] {
+			warm = append(warm, of()...)
+		}
+		slices.Sort(warm)
+		g.Warm = append(g.Warm, slices.Compact(warm))
 	}
 	return g
 }

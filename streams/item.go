@@ -41,8 +41,12 @@ type sink[K, V any] interface {
 type fan[K, V any] struct {
 	in    *instance
 	sinks []sink[K, V]
-	need  need // of all sinks together; known once the whole graph is attached
+	need  need  // of all sinks together; known once the whole graph is attached
+	warm  []int // stores in which the raw key of an item is looked up; known then too
 }
+
+// warmer is a node that looks the raw key of its items up in stores, or passes it on to one that does.
+type warmer interface{ warms() []int }
 
 func (f *fan[K, V]) push(it *item[K, V]) {
 	for _, s := range f.sinks {
@@ -57,5 +61,8 @@ func (f *fan[K, V]) push(it *item[K, V]) {
 func (f *fan[K, V]) settle() {
 	for _, s := range f.sinks {
 		f.need |= s.needs()
+		if w, ok := s.(warmer); ok {
+			f.warm = append(f.warm, w.warms()...)
+		}
 	}
 }

@@ -46,6 +46,8 @@ type filterNode[K, V any] struct {
 
 func (n *filterNode[K, V]) needs() need { return needKey | needValue | n.out.need }
 
+func (n *filterNode[K, V]) warms() []int { return n.out.warm }
+
 func (n *filterNode[K, V]) push(it *item[K, V]) {
 	n.in.env.Enter(n.step.name)
 	if n.f(it.key, it.value) == n.want {
@@ -77,6 +79,8 @@ type mapValuesNode[K, V, W any] struct {
 }
 
 func (n *mapValuesNode[K, V, W]) needs() need { return needValue | n.to.out.need&needKey }
+
+func (n *mapValuesNode[K, V, W]) warms() []int { return n.to.out.warm }
 
 func (n *mapValuesNode[K, V, W]) push(it *item[K, V]) {
 	keepKey(&n.to.it, it)
@@ -119,6 +123,8 @@ type flatMapValuesNode[K, V, W any] struct {
 }
 
 func (n *flatMapValuesNode[K, V, W]) needs() need { return needValue | n.to.out.need&needKey }
+
+func (n *flatMapValuesNode[K, V, W]) warms() []int { return n.to.out.warm }
 
 func (n *flatMapValuesNode[K, V, W]) push(it *item[K, V]) {
 	if it.nullValue {
@@ -167,6 +173,8 @@ type peekNode[K, V any] struct {
 
 func (n *peekNode[K, V]) needs() need { return needKey | needValue | n.out.need }
 
+func (n *peekNode[K, V]) warms() []int { return n.out.warm }
+
 func (n *peekNode[K, V]) push(it *item[K, V]) {
 	n.in.env.Enter(n.step.name)
 	n.f(it.key, it.value)
@@ -207,6 +215,13 @@ type mergeNode[K, V any] struct {
 }
 
 func (n *mergeNode[K, V]) needs() need { return n.out.need }
+
+func (n *mergeNode[K, V]) warms() []int {
+	if n.stripKey {
+		return nil
+	}
+	return n.out.warm
+}
 
 func (n *mergeNode[K, V]) push(it *item[K, V]) {
 	if !n.stripKey && !n.stripValue {

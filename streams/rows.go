@@ -12,6 +12,7 @@ import (
 type rows[K, V any] struct {
 	in        *instance
 	step      *step
+	index     int // of the store
 	store     *statestore.Overlay
 	keys      decoder[K]
 	values    decoder[V] // for what is read from the store
@@ -27,7 +28,7 @@ type rows[K, V any] struct {
 func newRows[K, V any](in *instance, s *step, def *storeDef, keys serde.Serde[K], values serde.Serde[V], changelog string) *rows[K, V] {
 	index := in.sub.storeIndex(def)
 	r := &rows[K, V]{
-		in: in, step: s,
+		in: in, step: s, index: index,
 		store:     in.env.Store(index),
 		keys:      storeDecoder(keys, changelog, true),
 		values:    storeDecoder(values, changelog, false),
@@ -40,6 +41,14 @@ func newRows[K, V any](in *instance, s *step, def *storeDef, keys serde.Serde[K]
 		in.tables = append(in.tables, task.Table{Store: index, Node: s.name, Emit: r.emit})
 	}
 	return r
+}
+
+// warms is the store, if the raw key of an item is the one that is looked up in it.
+func (r *rows[K, V]) warms(raw bool) []int {
+	if raw {
+		return []int{r.index}
+	}
+	return nil
 }
 
 func (r *rows[K, V]) fail(kind task.Kind, err error) { r.in.env.Fail(r.step.name, kind, err) }

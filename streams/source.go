@@ -48,6 +48,7 @@ func source[K, V any](b *Builder, topic topicRef, named string, keys serde.Serde
 			values: newDecoder(values, full, false),
 		}
 		in.inputs[full] = append(in.inputs[full], n.take)
+		in.warms[full] = append(in.warms[full], func() []int { return n.out.warm })
 	}
 	return stream
 }

@@ -22,6 +22,8 @@ func (n *tableNode[K, V]) needs() need {
 	return all
 }
 
+func (n *tableNode[K, V]) warms() []int { return n.rows.warms(n.keys.raw) }
+
 func (n *tableNode[K, V]) push(it *item[K, V]) {
 	r := n.rows
 	if it.nullKey {

@@ -5,7 +5,9 @@ package task
 type queue struct {
 	batches []*Batch // the first one is being processed
 	reader  Reader   // over the first one
-	record  Record   // the next one, only while the queue is not empty
+	records []Record // the next ones of it, decoded; the first is at the head, only while the queue is not empty
+	buffer  [ahead]Record
+	fresh   bool // records were decoded since the last look
 
 	lags  bool  // it is empty and the partition has more, or might have
 	known int64 // the end of the partition as far as it is known; -1 before the first batch
@@ -18,6 +20,9 @@ type queue struct {
 	time     int64    // partition time: the highest timestamp taken so far, -1 before the first
 }
 
+// ahead is how many records are decoded at once: their rows can be looked for together.
+const ahead = 16
+
 // add appends a batch. Records below what was added already are skipped: a broker answers with whole batches.
 func (q *queue) add(b *Batch) {
 	b.From = max(b.From, q.end)
@@ -27,14 +32,19 @@ func (q *queue) add(b *Batch) {
 	q.bytes += b.Bytes
 	if len(q.batches) == 1 {
 		q.reader.Reset(b, 0)
-		q.settle()
+		q.refill()
 	}
 }
 
-// settle goes to the next record. Finished batches are dropped, so that a record is at the head or the queue is empty.
-func (q *queue) settle() {
+// refill decodes the next records. Finished batches are dropped, so that a record is at the head or the queue is empty.
+func (q *queue) refill() {
 	done := 0
-	for !q.reader.Next(&q.record) {
+	for {
+		q.records = q.buffer[:q.reader.Fill(q.buffer[:])]
+		if len(q.records) > 0 {
+			q.fresh = true
+			break
+		}
 		b := q.batches[done]
 		q.position = max(q.position, b.Next)
 		q.bytes -= b.Bytes
@@ -59,18 +69,21 @@ func (q *queue) forget(n int) {
 
 func (q *queue) empty() bool { return len(q.batches) == 0 }
 
-func (q *queue) peek() *Record { return &q.record }
+func (q *queue) peek() *Record { return &q.records[0] }
 
 // advance finishes the record at the head.
 func (q *queue) advance() {
-	q.position = q.record.Offset + 1
-	q.settle()
+	q.position = q.records[0].Offset + 1
+	q.records = q.records[1:]
+	if len(q.records) == 0 {
+		q.refill()
+	}
 }
 
 // drop forgets everything. The batches are not given back for their memory: what failed may still be told with them.
 func (q *queue) drop() {
 	q.forget(len(q.batches))
-	q.reader, q.record = Reader{}, Record{}
+	q.reader, q.records, q.buffer = Reader{}, nil, [ahead]Record{}
 	q.consumed += q.bytes
 	q.bytes = 0
 }
@@ -139,7 +152,7 @@ func (q *queues) advance() {
 }
 
 func (q *queues) less(a, b int32) bool {
-	x, y := q.all[a].record.Timestamp, q.all[b].record.Timestamp
+	x, y := q.all[a].records[0].Timestamp, q.all[b].records[0].Timestamp
 	return x < y || x == y && a < b
 }
 

@@ -40,6 +40,21 @@ func (r *Reader) Reset(b *Batch, from int64) {
 // Next decodes the next record, or reports false at the end of the batch. Key, value and header values are views of the batch; headers, which
 // are the reader's, are valid until the next call.
 func (r *Reader) Next(rec *Record) bool {
+	r.headers = r.headers[:0]
+	return r.next(rec)
+}
+
+// Fill decodes as many records as there are, up to len(dst), as Next does, and returns how many: none at the end of the batch.
+func (r *Reader) Fill(dst []Record) int {
+	r.headers = r.headers[:0]
+	n := 0
+	for n < len(dst) && r.next(&dst[n]) {
+		n++
+	}
+	return n
+}
+
+func (r *Reader) next(rec *Record) bool {
 	for {
 		if r.left == 0 && !r.nextRun() {
 			return r.nextDecoded(rec)
@@ -113,7 +128,7 @@ func (r *Reader) read(rec *Record) {
 }
 
 func (r *Reader) readHeaders(rec *Record, n, at int) int {
-	r.headers = r.headers[:0]
+	first := len(r.headers)
 	b := r.buf
 	for range n {
 		var size int64
@@ -128,7 +143,7 @@ func (r *Reader) readHeaders(rec *Record, n, at int) int {
 		}
 		r.headers = append(r.headers, h)
 	}
-	rec.Headers = r.headers[:n:n]
+	rec.Headers = r.headers[first : first+n : first+n]
 	return at
 }
 

@@ -53,6 +53,9 @@ type Dest struct {
 type Graph struct {
 	// Inputs has the entry node for each of Spec.Inputs. The record and its bytes are borrowed until the call returns.
 	Inputs []func(r *Record)
+	// Warm has, for each input, the stores in which the raw key of a record will be looked up: keys of records that come next are shown to
+	// them together. It may be shorter than Inputs, and is about speed alone.
+	Warm [][]int
 	// Tables are the tables that emit at commit, in topological order.
 	Tables []Table
 	// Close calls the Close of the user's processors. It may be nil.

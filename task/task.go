@@ -31,7 +31,8 @@ type Task struct {
 	draining bool  // being released
 	dead     bool  // uncommitted state is gone, nothing more can be sealed
 
-	taken   int64 // records taken from the queues, left out or not
+	keys    [ahead][]byte // scratch of warm
+	taken   int64         // records taken from the queues, left out or not
 	stats   Stats
 	dropped map[string]int64
 }
@@ -176,6 +177,9 @@ func (t *Task) step() bool {
 		return false
 	}
 	q := &t.in.all[i]
+	if q.fresh {
+		t.warm(i, q)
+	}
 	r := q.peek()
 	t.begin(i, r.Offset)
 	if r.Timestamp < 0 && !t.allowNegative(i, r) {
@@ -191,6 +195,23 @@ func (t *Task) step() bool {
 	t.taken++
 	t.in.advance()
 	return t.streamTime < t.timers.due[StreamTime] || t.fire(StreamTime, t.streamTime)
+}
+
+// warm shows the keys that come next to the stores in which they will be looked up.
+func (t *Task) warm(input int, q *queue) {
+	q.fresh = false
+	if input >= len(t.graph.Warm) || len(q.records) < ahead/4 {
+		return
+	}
+	keys := t.keys[:0]
+	for i := range q.records {
+		if k := q.records[i].Key; k != nil {
+			keys = append(keys, k)
+		}
+	}
+	for _, s := range t.graph.Warm[input] {
+		t.stores[s].Warm(keys)
+	}
 }
 
 // allowNegative applies the policy for timestamps below zero; the record goes on only if it gets one that is not.

@@ -3,6 +3,7 @@ package kafka_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -79,7 +80,7 @@ func benchmarkPath(b *testing.B, build func(*streams.Builder), value func(*rand.
 	if err != nil {
 		b.Fatal(err)
 	}
-	spec := topology.Subtopologies[0]
+	spec := topology.Subtopologies[slices.IndexFunc(topology.Subtopologies, func(s *task.Spec) bool { return s.Inputs[0].Topic == "in" })]
 	cfg := task.Config{ID: task.ID{Subtopology: spec.Subtopology}, Spec: spec, CommitInterval: 24 * time.Hour, Positions: []int64{0}, StreamTime: -1, Partitions: func(string) int32 { return 8 }, CreditBytes: 16 << 20}
 	cfg.Stores = make([]statestore.Reader, len(spec.Stores))
 	owner, err := task.New(cfg)
@@ -112,6 +113,9 @@ func benchmarkPath(b *testing.B, build func(*streams.Builder), value func(*rand.
 		if n++; n%pathCommit == 0 {
 			x.step(task.Commit{})
 		}
+	}
+	if got := owner.Stats().Processed; owner.Err() != nil || got != int64(n)*pathRecords {
+		b.Fatalf("%d of %d records were processed: %v", got, n*pathRecords, owner.Err())
 	}
 	b.ReportMetric(float64(cpu()-start)/float64(n)/pathRecords, "cpu-ns/record")
 }
