@@ -79,12 +79,12 @@ func (c *killCase) mateOver() error {
 // before is the life before the one that is killed, and what is done after it.
 func (c *killCase) before() error {
 	switch c.plan.warm {
-	case ended:
+	case warmEnded:
 		if _, err := c.live(c.spawn(c.dir, shot{}), false); err != nil {
 			return err
 		}
-	case stopped:
-		if err := c.stopped(); err != nil {
+	case warmKilled:
+		if err := c.killInPassing(); err != nil {
 			return err
 		}
 	}
@@ -102,8 +102,8 @@ func (c *killCase) before() error {
 // fatLog is how long a changelog of large rows has to be, so that its restore takes several ingestions.
 const fatLog = 40
 
-// stopped lets a process run until every partition has some commits, then kills it.
-func (c *killCase) stopped() error {
+// killInPassing lets a process run until every partition has some commits, then kills it.
+func (c *killCase) killInPassing() error {
 	v := c.spawn(c.dir, shot{})
 	deadline := time.Now().Add(lifeLimit)
 	enough := c.w.begun

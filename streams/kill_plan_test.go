@@ -112,9 +112,9 @@ type plan struct {
 type warm uint8
 
 const (
-	unborn  warm = iota // it did not
-	ended               // and ended well
-	stopped             // and was killed somewhere, by nobody's plan
+	warmNot    warm = iota // it did not
+	warmEnded              // and ended well
+	warmKilled             // and was killed somewhere, by nobody's plan
 )
 
 func (w warm) String() string {
@@ -140,10 +140,10 @@ func newPlan(seed uint64) plan {
 	p.shots = append(p.shots, first)
 	switch {
 	case a.restore:
-		p.warm = stopped
+		p.warm = warmKilled
 		p.lose, p.flush = rng.IntN(2) == 0, 0
 	case a.anew:
-		p.warm = ended
+		p.warm = warmEnded
 	case a.first || a.pair:
 	case p.random:
 		p.warm = warm(rng.IntN(3))
