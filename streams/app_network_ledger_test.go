@@ -45,6 +45,7 @@ type ledger struct {
 	in, copies, outs string
 	pad              int // bytes that make records larger, and that nothing compresses
 
+	turn [ledgerPartitions]sync.Mutex // of who writes, so that a partition has its records in order
 	sent [ledgerPartitions]atomic.Int64
 	once sync.Once
 	stop chan struct{}
@@ -60,6 +61,8 @@ func newLedger(b *bed, admin *kadm.Client, pad int) *ledger {
 
 // write writes the next records of a partition.
 func (l *ledger) write(p, n int) {
+	l.turn[p].Lock()
+	defer l.turn[p].Unlock()
 	rs := make([]task.OutRecord, n)
 	for i := range rs {
 		seq := l.sent[p].Add(1) - 1
