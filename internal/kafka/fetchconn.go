@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/understudy-streams/understudy/internal/kcode"
+	"github.com/understudy-streams/understudy/task"
 )
 
 // FetchConn is a private connection for Fetch. One goroutine calls Fetch; Close may be called from any.
@@ -118,7 +119,7 @@ func (f *FetchConn) read(fr *frame, req FetchRequest) *FetchResponse {
 	for range fr.count(6) {
 		f.topic = fr.str(f.topic)
 		for range fr.count(38) {
-			if part, ok := f.readPart(fr, req); ok {
+			if part, ok := f.readPart(fr, req, res.Parts); ok {
 				res.Parts = append(res.Parts, part)
 			}
 		}
@@ -126,8 +127,9 @@ func (f *FetchConn) read(fr *frame, req FetchRequest) *FetchResponse {
 	return res
 }
 
-// readPart reads the answer for one partition; one that was not asked for fails the frame.
-func (f *FetchConn) readPart(fr *frame, req FetchRequest) (FetchedPart, bool) {
+// readPart reads the answer for one partition; one that was not asked for, or that is among those read before, fails the frame: both answers
+// begin at the offset that was asked for, so that their records would be delivered twice.
+func (f *FetchConn) readPart(fr *frame, req FetchRequest, before []FetchedPart) (FetchedPart, bool) {
 	number := fr.int32()
 	part := FetchedPart{Code: kcode.Code(fr.int16()), HighWatermark: fr.int64(), LastStable: fr.int64(), LogStart: fr.int64()}
 	f.aborted = f.aborted[:0]
@@ -140,8 +142,8 @@ func (f *FetchConn) readPart(fr *frame, req FetchRequest) (FetchedPart, bool) {
 	set := f.decoder.pool.get(fr.bytesLen())
 	fr.read(set)
 	asked := findPart(req.Parts, f.topic, number)
-	if asked == nil {
-		fr.malformed("partition %s-%d was not asked for", f.topic, number)
+	if asked == nil || hasPart(before, asked.TopicPartition) {
+		fr.malformed("partition %s-%d was not asked for, or is there twice", f.topic, number)
 	}
 	if fr.err != nil {
 		return part, false
@@ -163,6 +165,15 @@ func findPart(parts []FetchPart, topic []byte, number int32) *FetchPart {
 		}
 	}
 	return nil
+}
+
+func hasPart(parts []FetchedPart, tp task.TopicPartition) bool {
+	for i := range parts {
+		if parts[i].TopicPartition == tp {
+			return true
+		}
+	}
+	return false
 }
 
 // abortedTxn is a transaction that was aborted: what its producer wrote from the first offset to its marker is not delivered.

@@ -81,20 +81,23 @@ func FuzzRecords(f *testing.F) {
 	})
 }
 
-// fetchAnswer is the body of an answer with one partition.
-func fetchAnswer(code int16, set []byte) []byte {
+// fetchAnswer is the body of an answer with one partition, which may be there for every one of some sets.
+func fetchAnswer(code int16, sets ...[]byte) []byte {
 	b := appendInt32(nil, 0)
 	b = appendInt16(b, code)
 	b = appendInt32(b, 0)
 	b = appendString(appendInt32(b, 1), someTP.Topic)
-	b = appendInt32(appendInt32(b, 1), someTP.Partition)
-	b = appendInt16(b, code)
-	for _, n := range []int64{20, 19, 1} {
-		b = appendInt64(b, n)
+	b = appendInt32(b, int32(len(sets)))
+	for _, set := range sets {
+		b = appendInt16(appendInt32(b, someTP.Partition), code)
+		for _, n := range []int64{20, 19, 1} {
+			b = appendInt64(b, n)
+		}
+		b = appendInt64(appendInt64(appendInt32(b, 1), 7), 3)
+		b = appendInt32(b, -1)
+		b = append(appendInt32(b, int32(len(set))), set...)
 	}
-	b = appendInt64(appendInt64(appendInt32(b, 1), 7), 3)
-	b = appendInt32(b, -1)
-	return append(appendInt32(b, int32(len(set))), set...)
+	return b
 }
 
 func framed(correlation int32, body []byte) []byte {
@@ -104,6 +107,7 @@ func framed(correlation int32, body []byte) []byte {
 // FuzzFetchAnswer feeds the reader of Fetch answers.
 func FuzzFetchAnswer(f *testing.F) {
 	f.Add(framed(1, fetchAnswer(0, encoded(f, 3, None, numbered(3)...))))
+	f.Add(framed(1, fetchAnswer(0, encoded(f, 2, None, numbered(1)...), encoded(f, 2, None, numbered(3)...))))
 	f.Add(framed(1, fetchAnswer(1, nil)))
 	f.Add(framed(1, []byte{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff}))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -115,6 +119,7 @@ func FuzzFetchAnswer(f *testing.F) {
 		if fr.close() != nil {
 			return
 		}
+		require.LessOrEqual(t, len(res.Parts), 1, "no partition is answered twice")
 		for _, p := range res.Parts {
 			require.Equal(t, someTP, p.TopicPartition)
 			if p.Code == 0 {

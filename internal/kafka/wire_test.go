@@ -63,6 +63,7 @@ func TestAnAnswerThatBreaksTheProtocol(t *testing.T) {
 		{name: "negative string", answer: at(14, 0x80), want: "string of"},
 		{name: "other topic", answer: at(16, 'x'), want: "partition x-4 was not asked for"},
 		{name: "other partition", answer: at(24, 9), want: "partition t-9 was not asked for"},
+		{name: "a partition twice", answer: framed(1, fetchAnswer(0, encoded(t, 2, None, numbered(1)...), encoded(t, 2, None, numbered(3)...))), want: "partition t-4 was not asked for, or is there twice"},
 		{name: "more records than bytes", answer: at(75, 0x7f), want: "bytes in"},
 	} {
 		t.Run(v.name, func(t *testing.T) {
