@@ -39,7 +39,7 @@ func run(args []string) error {
 	guarantee := fs.String("guarantee", "alos", "alos; eos is not there yet")
 	threads := fs.Int("threads", 2, "GOMAXPROCS: each task has a goroutine of its own")
 	commit := fs.Int("commit-ms", 1000, "commit interval")
-	cache := fs.Int64("cache", 64<<20, "bytes for uncommitted and cached rows, a quarter of the process's memory budget; 0: each update is put out, and the budget is the default")
+	cache := fs.Int64("cache", 64<<20, "bytes for uncommitted and cached rows, 3/16 of the memory budget; 0: each update is put out, and the budget is the default")
 	profile := fs.String("profile", "", "write PREFIX.cpu and PREFIX.heap between SIGUSR1 and SIGUSR2")
 	if err := fs.Parse(args[1:]); err != nil {
 		return err
@@ -69,7 +69,7 @@ func run(args []string) error {
 		Brokers:        strings.Split(*brokers, ","),
 		StateDir:       *state,
 		CommitInterval: time.Duration(*commit) * time.Millisecond,
-		Memory:         4 * *cache,
+		Memory:         *cache * 16 / 3,
 		Log:            logger,
 		Listener:       new(restores).listener(),
 	})
