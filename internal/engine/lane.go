@@ -76,7 +76,6 @@ type batch struct {
 	records int
 	bytes   int
 	by      writer // that it was last sent under
-	owned   bool   // by a tenure
 	onWay   bool
 }
 

@@ -62,7 +62,7 @@ func (s *Sender) produced(ev Produced) {
 
 // answered decides what an answer means for the batch on the way of a lane.
 func (s *Sender) answered(l *lane, p ProducedPart) {
-	if l.tenure != nil && s.answeredOwned(l, p) {
+	if l.owned() && s.answeredOwned(l, p) {
 		return
 	}
 	switch p.Code {

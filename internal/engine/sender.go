@@ -282,7 +282,7 @@ func (s *Sender) producerID(ev ProducerIDGiven) {
 	s.pidTries = 0
 	s.pid, s.epoch, s.havePID = ev.ID, ev.Epoch, true
 	for _, l := range s.lanes {
-		if l.tenure == nil {
+		if !l.owned() {
 			l.seq = 0
 		}
 	}
@@ -381,7 +381,7 @@ func (s *Sender) sendOne() bool {
 			p.Batches = append(p.Batches, ProduceBatch{
 				TopicPartition: l.to, ProducerID: w.pid, Epoch: w.epoch, FirstSequence: l.seq, Groups: b.groups,
 			})
-			b.onWay, b.by, b.owned = true, w, l.tenure != nil
+			b.onWay, b.by = true, w
 			req.lanes = append(req.lanes, l)
 		}
 	}

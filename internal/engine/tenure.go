@@ -18,6 +18,7 @@ type tenure struct {
 	end       int64 // of the log, as it was seen after the task had been granted
 	fenced    bool  // the broker has seen a higher epoch
 	confirmed int   // how often the lease has been extended since
+	forsaken  bool  // it writes as an ordinary writer: see forsake
 }
 
 // writer is whom a broker takes the batches of a partition to be from.
@@ -57,9 +58,12 @@ func (s *Sender) begin(ev Tenure) {
 	l.dropOrphan()
 }
 
+// owned says that a lane has a writer of its own.
+func (l *lane) owned() bool { return l.tenure != nil && !l.tenure.forsaken }
+
 // writer is under whom a lane sends.
 func (s *Sender) writer(l *lane) writer {
-	if l.tenure != nil {
+	if l.owned() {
 		return l.tenure.writer
 	}
 	return writer{s.pid, s.epoch}
@@ -68,7 +72,7 @@ func (s *Sender) writer(l *lane) writer {
 // dropOrphan drops the batch of a lane that is not on the way if nobody waits for it any more. Only where the next batch has a tenure of its
 // own: elsewhere the sequence may be used already. A life that is over writes nothing more: the task may be somebody else's.
 func (l *lane) dropOrphan() {
-	if b := l.sent; b != nil && !b.onWay && b.owned && !slices.ContainsFunc(b.pieces, func(p piece) bool { return !p.owner.gone }) {
+	if b := l.sent; b != nil && !b.onWay && l.tenure != nil && !slices.ContainsFunc(b.pieces, func(p piece) bool { return !p.owner.gone }) {
 		l.sent = nil
 	}
 }
@@ -78,16 +82,17 @@ func (s *Sender) answeredOwned(l *lane, p ProducedPart) bool {
 	switch p.Code {
 	case kcode.None:
 		if p.BaseOffset >= l.tenure.end {
+			l.tenure.fenced = false
 			return false
 		}
 	case kcode.InvalidProducerEpoch, kcode.ProducerFenced:
 		s.fenced(l)
 		return true
-	case kcode.DuplicateSequence, kcode.OutOfOrderSequence, kcode.UnknownProducerID:
+	case kcode.DuplicateSequence, kcode.OutOfOrderSequence, kcode.UnknownProducerID, kcode.InvalidProducerIDMapping:
 	default:
 		return false
 	}
-	s.forsake(l) // the broker takes us for a writer that was here before, or has lost what it knew
+	s.forsake(l) // the broker takes us for a writer that was here before, or has lost what it knew, or wants ids that it gave
 	return true
 }
 
@@ -120,7 +125,7 @@ func (s *Sender) leased(until Leased) {
 
 // forsake goes on as an ordinary writer, which fences nobody and which nobody fences.
 func (s *Sender) forsake(l *lane) {
-	l.tenure, l.seq = nil, 0
+	l.tenure.forsaken, l.seq = true, 0
 	s.newProducerID()
 	s.retry(l)
 }

@@ -103,6 +103,44 @@ func TestTenureEndsWithItsTask(t *testing.T) {
 	}
 }
 
+// The same holds for a life that has become an ordinary writer, also when the next one's tenure begins in between.
+func TestForsakenTenureEndsWithItsTask(t *testing.T) {
+	over := func(b *senderBench) { b.step(ForgetTask{Task: id00, Epoch: 1}) }
+	next := func(b *senderBench) { b.step(Tenure{TopicPartition: log0, Generation: 9, End: 20}) }
+	refused := func(b *senderBench) { b.answer(b.last(), kcode.NotLeaderOrFollower, -1) }
+	appended := func(b *senderBench) { b.answer(b.last(), kcode.None, 12) }
+	for name, steps := range map[string][]func(b *senderBench){
+		"refused, over":              {refused, over},
+		"over, refused":              {over, refused},
+		"refused, over, next":        {refused, over, next},
+		"over, next, refused":        {over, next, refused},
+		"over, next, told of it now": {over, next, appended},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := tenured(t)
+			b.answers(ProducedPart{TopicPartition: log0, Code: kcode.UnknownProducerID, BaseOffset: -1}, ProducedPart{TopicPartition: out0, BaseOffset: 0})
+			b.step(ProducerIDGiven{ID: 9})
+			b.after(time.Second)
+			require.Equal(t, int64(9), b.to(log0).ProducerID)
+			sent := len(b.sent)
+			for _, step := range steps {
+				step(b)
+			}
+			b.step(LeadersKnown{Leaders: map[task.TopicPartition]int32{log0: 1, out0: 1}})
+			b.after(2 * time.Second)
+			require.Len(t, b.sent, sent)
+			require.True(t, b.s.Idle())
+
+			b.step(Tenure{TopicPartition: log0, Generation: 10, End: 20})
+			b.step(EffectsMade{effects(id00, 2, 1, 1, 10, log0)})
+			b.step(LeadersKnown{Leaders: map[task.TopicPartition]int32{log0: 1, out0: 1}})
+			b.after(2 * time.Second)
+			require.Equal(t, writerOf(log0, 10), writer{b.to(log0).ProducerID, b.to(log0).Epoch})
+			require.Zero(t, b.to(log0).FirstSequence)
+		})
+	}
+}
+
 // A batch of the tenure before may still be on the way when the task is back.
 func TestTenureFollowsAnotherInTheSameProcess(t *testing.T) {
 	b := tenured(t)
@@ -147,6 +185,23 @@ func TestFencedTenureWaitsForTheGroup(t *testing.T) {
 	require.Equal(t, uint64(1), b.acks[len(b.acks)-1].Seq)
 }
 
+// The batch that fenced us may be lost with its broker: then nobody has, and whoever does later is waited for anew.
+func TestTenureThatIsNoLongerFenced(t *testing.T) {
+	b := tenured(t)
+	b.answers(ProducedPart{TopicPartition: log0, Code: kcode.InvalidProducerEpoch, BaseOffset: -1}, ProducedPart{TopicPartition: out0, BaseOffset: 0})
+	b.after(time.Second)
+	b.answer(b.last(), kcode.None, 10)
+	b.step(EffectsMade{effects(id00, 1, 2, 1, 10, log0)})
+	for i := range confirmations {
+		b.step(Leased{Until: b.now.Add(time.Duration(10+i) * time.Second)})
+	}
+	b.after(time.Second)
+	b.answer(b.last(), kcode.InvalidProducerEpoch, -1)
+	b.after(time.Second)
+	require.Zero(t, b.asks)
+	require.Equal(t, int16(5), b.to(log0).Epoch)
+}
+
 func TestFencedTenureEndsWithTheLease(t *testing.T) {
 	b := tenured(t)
 	b.answer(b.last(), kcode.InvalidProducerEpoch, -1)
@@ -159,10 +214,11 @@ func TestFencedTenureEndsWithTheLease(t *testing.T) {
 // generations. Nothing of ours is there.
 func TestTenureTakesNoOldOffsetForItsOwn(t *testing.T) {
 	for name, part := range map[string]ProducedPart{
-		"an old offset":         {TopicPartition: log0, BaseOffset: 9},
-		"an old sequence":       {TopicPartition: log0, Code: kcode.DuplicateSequence, BaseOffset: -1},
-		"another's sequence":    {TopicPartition: log0, Code: kcode.OutOfOrderSequence, BaseOffset: -1},
-		"an id that is unknown": {TopicPartition: log0, Code: kcode.UnknownProducerID, BaseOffset: -1},
+		"an old offset":             {TopicPartition: log0, BaseOffset: 9},
+		"an old sequence":           {TopicPartition: log0, Code: kcode.DuplicateSequence, BaseOffset: -1},
+		"another's sequence":        {TopicPartition: log0, Code: kcode.OutOfOrderSequence, BaseOffset: -1},
+		"an id that is unknown":     {TopicPartition: log0, Code: kcode.UnknownProducerID, BaseOffset: -1},
+		"an id that no broker gave": {TopicPartition: log0, Code: kcode.InvalidProducerIDMapping, BaseOffset: -1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := tenured(t)

@@ -52,6 +52,7 @@ const (
 	DuplicateSequence         Code = 46
 	InvalidProducerEpoch      Code = 47
 	InvalidTxnState           Code = 48
+	InvalidProducerIDMapping  Code = 49
 	ConcurrentTransactions    Code = 51
 	KafkaStorageError         Code = 56
 	UnknownProducerID         Code = 59
@@ -84,7 +85,8 @@ var names = map[Code]string{
 	InvalidPartitions: "INVALID_PARTITIONS", InvalidReplicationFactor: "INVALID_REPLICATION_FACTOR", InvalidConfig: "INVALID_CONFIG",
 	NotController: "NOT_CONTROLLER", PolicyViolation: "POLICY_VIOLATION", OutOfOrderSequence: "OUT_OF_ORDER_SEQUENCE_NUMBER",
 	DuplicateSequence: "DUPLICATE_SEQUENCE_NUMBER", InvalidProducerEpoch: "INVALID_PRODUCER_EPOCH", InvalidTxnState: "INVALID_TXN_STATE",
-	ConcurrentTransactions: "CONCURRENT_TRANSACTIONS", KafkaStorageError: "KAFKA_STORAGE_ERROR", UnknownProducerID: "UNKNOWN_PRODUCER_ID",
+	InvalidProducerIDMapping: "INVALID_PRODUCER_ID_MAPPING",
+	ConcurrentTransactions:   "CONCURRENT_TRANSACTIONS", KafkaStorageError: "KAFKA_STORAGE_ERROR", UnknownProducerID: "UNKNOWN_PRODUCER_ID",
 	SaslAuthenticationFailed: "SASL_AUTHENTICATION_FAILED", GroupIDNotFound: "GROUP_ID_NOT_FOUND", FencedLeaderEpoch: "FENCED_LEADER_EPOCH",
 	UnknownLeaderEpoch: "UNKNOWN_LEADER_EPOCH", OffsetNotAvailable: "OFFSET_NOT_AVAILABLE", MemberIDRequired: "MEMBER_ID_REQUIRED",
 	GroupMaxSizeReached: "GROUP_MAX_SIZE_REACHED", FencedInstanceID: "FENCED_INSTANCE_ID", InvalidRecord: "INVALID_RECORD",
