@@ -72,17 +72,19 @@ func (d *decoder) decode(tp task.TopicPartition, set []byte, from int64, committ
 		}
 		// From where the batch before ended: a broker's batches follow each other, and what does not is not delivered twice.
 		if err := d.batch(rest[:n], out.Next, &aborted, out); err != nil {
-			return d.finish(out, set), corrupt(tp, rest[:n], out.Next, err)
+			err = corrupt(tp, rest[:n], out.Next, err) // before finish: the set may be somebody else's then
+			return d.finish(out, set), err
 		}
 		rest = rest[n:]
 	}
 	if len(rest) == len(set) && len(set) > 0 {
-		return d.finish(out, set), corrupt(tp, rest, out.Next, fmt.Errorf("incomplete: %d bytes were sent", len(set)))
+		err := corrupt(tp, rest, out.Next, fmt.Errorf("incomplete: %d bytes were sent", len(set)))
+		return d.finish(out, set), err
 	}
 	return d.finish(out, set), nil
 }
 
-// finish says what the batch weighs, and what it lies in.
+// finish says what the batch weighs, and what it lies in. A set in which nothing of it lies is used again at once.
 func (d *decoder) finish(out *task.Batch, set []byte) *task.Batch {
 	out.Bytes += len(out.Runs) * runSize
 	if d.borrowed {

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"hash/crc32"
 	"math"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -305,6 +306,34 @@ func TestABatchThatIsRecycledIsUsedAgain(t *testing.T) {
 	require.NoError(t, err)
 	require.Same(t, first, second)
 	require.Len(t, records(second), 1000)
+}
+
+// A set that is damaged from its beginning on is used again at once: what is said of it must be read before.
+func TestADamagedSetIsDescribedBeforeItIsUsedAgain(t *testing.T) {
+	var p batchPool
+	d := decoder{pool: &p}
+	set := encoded(t, 10, None, typical(500)...)
+	putInt32(set[17:], 0)
+	buf := p.get(len(set))
+	copy(buf, set)
+	used := make(chan struct{})
+	go func() { // another connection that fetches
+		defer close(used)
+		for {
+			if again := p.get(len(set)); &again[0] == &buf[0] {
+				clear(again)
+				return
+			}
+			runtime.Gosched()
+		}
+	}()
+	b, err := d.decode(someTP, buf, 3, false, nil)
+	<-used
+	require.Empty(t, records(b))
+	var corrupt *CorruptBatchError
+	require.ErrorAs(t, err, &corrupt)
+	require.Equal(t, int64(10), corrupt.BaseOffset)
+	require.Equal(t, int64(509), corrupt.LastOffset)
 }
 
 func TestABatchWeighsTheMemoryThatItHolds(t *testing.T) {
