@@ -70,12 +70,12 @@ func (s *timers) start(now int64) {
 
 // pop returns a timer of this clock that is due at a time, the earliest first, set to its next time; nil if none is.
 func (s *timers) pop(clock Clock, at int64) *timer {
-	if at < s.due[clock] {
+	if at < s.due[clock] || s.due[clock] == never {
 		return nil
 	}
 	var first *timer
 	for _, t := range s.all {
-		if t.clock != clock || t.cancelled || t.next > at {
+		if t.clock != clock || t.cancelled || t.next > at || t.next == never {
 			continue
 		}
 		if first == nil || t.next < first.next || t.next == first.next && t.seq < first.seq {
@@ -113,11 +113,16 @@ func (s *timers) refresh() {
 	s.all = kept
 }
 
-// gridAfter returns the first of anchor, anchor+every, … (or before it) that is greater than at.
+// gridAfter returns the first of anchor, anchor+every, … (or before it) that is greater than at. One that is beyond the range of time is
+// never: a record may have any timestamp.
 func gridAfter(anchor, every, at int64) int64 {
 	k := (at - anchor) / every
 	if at < anchor && (at-anchor)%every != 0 {
 		k--
 	}
-	return anchor + (k+1)*every
+	last := anchor + k*every
+	if last > never-every {
+		return never
+	}
+	return last + every
 }

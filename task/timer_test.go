@@ -1,6 +1,7 @@
 package task
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -12,7 +13,7 @@ func firing(clock Clock, every time.Duration, streamTime, now int64, times ...in
 	s := newTimers()
 	s.add("n", every, clock, func(int64) {}, streamTime, now)
 	for _, at := range times {
-		for s.pop(clock, at) != nil {
+		for s.pop(clock, at) != nil && len(fired) < 100 {
 			fired = append(fired, at)
 		}
 	}
@@ -37,6 +38,7 @@ func TestSchedules(t *testing.T) {
 		{"wall clock with gaps", WallClock, 10, -1, 0, []int64{100, 110, 122, 129, 130, 235, 240}, []int64{100, 110, 122, 130, 235, 240}},
 		{"wall clock every 100", WallClock, 100, -1, 0, []int64{99, 100, 199, 200, 1001, 1002, 1100, 1199, 1200}, []int64{100, 200, 1001, 1100, 1200}},
 		{"anchored at 50", WallClock, 100, -1, -50, []int64{49, 50, 150, 1051, 1149, 1150}, []int64{50, 150, 1051, 1150}},
+		{"the end of time", StreamTime, 10, -1, 0, []int64{math.MaxInt64 - 8, math.MaxInt64 - 7, math.MaxInt64}, []int64{math.MaxInt64 - 8, math.MaxInt64 - 7}},
 		{"less than a millisecond", WallClock, 0, -1, 0, []int64{0, 1, 2}, []int64{1, 2}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
