@@ -51,12 +51,12 @@ type (
 		Epoch uint64
 		Err   error
 	}
-	// OffsetsListed answers ListOffsets.
+	// OffsetsListed answers ListOffsets, for the partitions that are known.
 	OffsetsListed struct {
 		Request  uint64
 		Earliest map[task.TopicPartition]int64
 		End      map[task.TopicPartition]int64 // the high watermark
-		Err      error                         // also of single partitions: all are asked for again
+		Err      error                         // also of single partitions: those are asked for again
 	}
 	// Restored hands over a batch of a changelog.
 	Restored struct {
@@ -107,7 +107,7 @@ type (
 	// StoreTrouble says that the database cannot be written, other than by the answer to a write: a *NoRoomError suspends all tasks, every
 	// other error ends the application.
 	StoreTrouble struct{ Err error }
-	// DiskProbed answers ProbeDisk: how many bytes are free, of how many. Err is why a small file could not be written.
+	// DiskProbed answers ProbeDisk: how many bytes are free, of how many; -1 where nobody knows. Err is why a small file could not be written.
 	DiskProbed struct {
 		Free, Total int64
 		Err         error

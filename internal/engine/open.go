@@ -214,19 +214,19 @@ func (e *Engine) offsetsListed(ev OffsetsListed) {
 		return
 	}
 	e.opens.list = 0
+	for _, l := range slices.Clone(e.order) {
+		if l.state == lifeOpening && l.epoch <= e.opens.listed && l.open.stores && len(l.unfetched()) == 0 && covers(ev, l.unlisted()...) {
+			e.bounds(l, ev)
+		}
+	}
 	if ev.Err != nil {
 		e.retryOpens("log bounds", ev.Err)
 		return
 	}
 	e.opens.tries = 0
-	for _, l := range slices.Clone(e.order) {
-		if l.state == lifeOpening && l.epoch <= e.opens.listed && l.open.stores && len(l.unfetched()) == 0 && covers(ev, l.unlisted()) {
-			e.bounds(l, ev)
-		}
-	}
 }
 
-func covers(ev OffsetsListed, tps []task.TopicPartition) bool {
+func covers(ev OffsetsListed, tps ...task.TopicPartition) bool {
 	for _, tp := range tps {
 		_, a := ev.Earliest[tp]
 		_, b := ev.End[tp]

@@ -124,6 +124,24 @@ func TestOpenRetriesLogBounds(t *testing.T) {
 	require.Equal(t, []int64{7}, only[StartTask](w).Positions)
 }
 
+// A partition without a leader holds up nobody else's task.
+func TestOpenGoesOnWithTheBoundsThatAreKnown(t *testing.T) {
+	w := openingWorld(t, nil, id00, id01)
+	w.committedAt(-1, only[FetchOffsets](w))
+	l := only[ListOffsets](w)
+	require.Equal(t, []task.TopicPartition{in0, in1}, l.Parts)
+	known := map[task.TopicPartition]int64{in1: 7}
+	w.step(OffsetsListed{Request: l.Request, Earliest: known, End: known, Err: kcode.LeaderNotAvailable})
+	require.Equal(t, id01, only[StartTask](w).Task)
+	require.NotEmpty(t, w.notices(NoticeRetry))
+	require.Empty(t, acted[ListOffsets](w), "not at once")
+	w.after(100 * time.Millisecond)
+	l = only[ListOffsets](w)
+	require.Equal(t, []task.TopicPartition{in0}, l.Parts)
+	w.listed(l, 0, 7)
+	require.Equal(t, id00, only[StartTask](w).Task)
+}
+
 // A task was here, was taken away, and is here again. Meanwhile somebody else may have gone on with it.
 func TestOpenTakesNoAnswerToWhatAnEarlierLifeAsked(t *testing.T) {
 	again := func(w *world) {

@@ -231,7 +231,7 @@ func (e *Engine) settleRestore(l *life) {
 // restoreOutOfRange goes on with a restore whose position is not in the log any more. If rows were read before the log was cut, the store
 // is emptied: it may hold keys whose deletion is gone.
 func (e *Engine) restoreOutOfRange(l *life, p *restorePart, first, end int64) {
-	untouched := p.pos == p.begin && p.records == 0 && p.pos == p.first
+	untouched := p.writing < 0 && p.pos == p.begin && p.records == 0 && p.pos == p.first
 	p.first, p.end = first, max(end, first)
 	p.pos, p.writing, p.changes, p.bytes, p.weight, p.handed, p.records = first, -1, nil, 0, 0, 0, 0
 	if !untouched {

@@ -215,6 +215,21 @@ func TestRestoreCutUnderAWrite(t *testing.T) {
 	require.Equal(t, int64(6), only[Fetch](w).Event.(FetchAdd).Offset)
 }
 
+// What is on its way to the store is not taken for what comes after the cut, also where it holds nothing but a position.
+func TestRestoreCutUnderAWriteWithoutRows(t *testing.T) {
+	w := restoring(t, func(c *Config) { c.RestoreBytes = 1 }, statestore.NoPosition, 0, 8)
+	w.metadata()
+	w.step(Restored{Source: w.source(), Batch: &task.Batch{Next: 2, Bytes: 70}})
+	require.Len(t, acted[Apply](w), 1)
+	w.step(PartStopped{PartFailed{Source: w.source(), Offset: 2, Code: kcode.OffsetOutOfRange}})
+	w.after(w.e.cfg.Backoff)
+	lists := ever[ListOffsets](w)
+	w.listed(lists[len(lists)-1], 6, 8)
+	w.step(Restored{Source: w.source(), Batch: changelog(8, 7)})
+	w.step(Applied{Task: id10, Epoch: w.epoch(id10)})
+	require.Empty(t, ever[StartTask](w))
+}
+
 func TestRestoreEndsTheApplicationWhereTheStoreFails(t *testing.T) {
 	w := restoring(t, nil, statestore.NoPosition, 0, 1)
 	w.metadata()

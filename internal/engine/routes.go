@@ -252,19 +252,17 @@ func (rs *routes) listed(e *Engine, ev OffsetsListed) bool {
 		rs.notBefore = e.now.Add(e.backoff(rs.tries))
 		rs.tries = min(rs.tries+1, 5)
 		e.note(Notice{Kind: NoticeRetry, What: "log bounds", Err: ev.Err})
-		return true
 	}
 	for _, r := range rs.sorted() {
 		tp := r.src.TopicPartition
-		end, ok := ev.End[tp]
-		if !r.lost || !r.listing || !ok {
+		if !r.lost || !r.listing || !covers(ev, tp) {
 			continue
 		}
 		r.lost, r.listing = false, false
-		if r.purpose == Restore {
-			e.relistRestore(r, ev.Earliest[tp], end)
+		if first, end := ev.Earliest[tp], ev.End[tp]; r.purpose == Restore {
+			e.relistRestore(r, first, end)
 		} else {
-			e.outOfRange(r, ev.Earliest[tp], end)
+			e.outOfRange(r, first, end)
 		}
 	}
 	return true

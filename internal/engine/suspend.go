@@ -164,7 +164,7 @@ func (e *Engine) diskProbed(ev DiskProbed) {
 	}
 	e.disk.probing = false
 	switch {
-	case ev.Err == nil && ev.Free >= e.disk.enough(ev.Total):
+	case ev.Err == nil && (ev.Free < 0 || ev.Free >= e.disk.enough(ev.Total)):
 		e.disk.room = true
 	case ev.Err == nil || noRoom(ev.Err) != nil:
 		e.noRoomYet()

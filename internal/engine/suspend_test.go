@@ -147,6 +147,17 @@ func TestRoomIsJudgedByTheSizeOfTheDisk(t *testing.T) {
 	require.EqualValues(t, 50<<20, (&suspension{again: 9}).enough(100<<20), "but half of it is")
 }
 
+// Some file systems do not say how much is free. What could be written must do then.
+func TestRoomThatIsNotKnownIsEnough(t *testing.T) {
+	w := suspended(t, id10)
+	w.after(time.Second)
+	w.step(DiskProbed{Free: -1, Total: -1, Err: errFull})
+	require.Empty(t, acted[ReadyStores](w))
+	w.after(2 * time.Second)
+	w.step(DiskProbed{Free: -1, Total: -1})
+	only[ReadyStores](w)
+}
+
 // A disk that is full again at once is waited for longer, and for more room; after some time that is forgotten.
 func TestDiskThatIsFullAgainAtOnce(t *testing.T) {
 	for _, c := range []struct {

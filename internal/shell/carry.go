@@ -1,8 +1,11 @@
 package shell
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/understudy-streams/understudy/internal/engine"
@@ -72,26 +75,27 @@ func (r *Runtime) ensure(ctx context.Context) {
 func (r *Runtime) list(ctx context.Context, a engine.ListOffsets) {
 	ev := engine.OffsetsListed{Request: a.Request}
 	ev.Earliest, ev.Err = r.listAt(ctx, kafka.Earliest, a.Parts)
-	if ev.Err == nil {
-		ev.End, ev.Err = r.listAt(ctx, kafka.Latest, a.Parts)
+	if len(ev.Earliest) > 0 {
+		var err error
+		ev.End, err = r.listAt(ctx, kafka.Latest, slices.Collect(maps.Keys(ev.Earliest)))
+		ev.Err = cmp.Or(ev.Err, err)
 	}
 	fail.Point("ends.read")
 	r.post(ev)
 }
 
-func (r *Runtime) listAt(ctx context.Context, at kafka.At, tps []task.TopicPartition) (map[task.TopicPartition]int64, error) {
+// listAt returns what is known, and why the rest is not.
+func (r *Runtime) listAt(ctx context.Context, at kafka.At, tps []task.TopicPartition) (out map[task.TopicPartition]int64, err error) {
 	got, err := r.cfg.Client.ListOffsets(ctx, at, tps)
-	if err != nil {
-		return nil, err
-	}
-	out := make(map[task.TopicPartition]int64, len(got))
+	out = make(map[task.TopicPartition]int64, len(got))
 	for tp, o := range got {
 		if o.Err != nil {
-			return nil, o.Err
+			err = o.Err
+			continue
 		}
 		out[tp] = o.Offset
 	}
-	return out, nil
+	return out, err
 }
 
 // refresh asks for leaders, for the engine.

@@ -142,6 +142,18 @@ func TestRecordsGoThroughAndTheEndIsClean(t *testing.T) {
 	require.Equal(t, int64(3), offsets[task.TopicPartition{Topic: "in"}].Offset)
 }
 
+// A partition without a leader, or one that is not there at all, holds up its own task only.
+func TestTasksBeginWhoseOffsetsCanBeHad(t *testing.T) {
+	b := newBench(t, 1)
+	b.config.Ensure = func(context.Context) engine.TopicsReady {
+		return engine.TopicsReady{Partitions: map[string]int32{"in": 2, "out": 1}}
+	}
+	_, stop := b.run()
+	b.put("a", "b", "c")
+	b.comesOut(3)
+	require.NoError(t, stop(10*time.Second))
+}
+
 func TestUserCodeThatEndsItsGoroutineFailsItsRecord(t *testing.T) {
 	b := newBench(t, 1)
 	b.spec(copyRecords(func(r *task.Record) {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -79,17 +80,18 @@ func (p *process) commitOffsets(a engine.CommitOffsets) {
 	p.offset.limit(offsetsTimeout)
 }
 
-// listOffsets asks the leaders for the starts of the logs, then for their ends.
+// listOffsets asks the leaders for the starts of the logs, then for the ends of those that are known.
 func (p *process) listOffsets(a engine.ListOffsets) {
 	ev := engine.OffsetsListed{Request: a.Request}
 	p.listAt(modelbroker.Earliest, a.Parts, func(offsets map[task.TopicPartition]int64, err error) {
 		ev.Earliest, ev.Err = offsets, err
-		if err != nil {
+		if len(offsets) == 0 {
 			p.tell(ev)
 			return
 		}
-		p.listAt(modelbroker.Latest, a.Parts, func(offsets map[task.TopicPartition]int64, err error) {
-			ev.End, ev.Err = offsets, err
+		known := slices.SortedFunc(maps.Keys(offsets), task.TopicPartition.Compare)
+		p.listAt(modelbroker.Latest, known, func(offsets map[task.TopicPartition]int64, err error) {
+			ev.End, ev.Err = offsets, cmp.Or(ev.Err, err)
 			p.tell(ev)
 		})
 	})
@@ -107,10 +109,11 @@ func (p *process) listAt(at modelbroker.At, parts []task.TopicPartition, done fu
 		p.askNode(node, modelbroker.ListOffsetsRequest{Parts: by[node]}, func(r modelbroker.Response, err error) {
 			if err == nil {
 				for _, part := range r.(modelbroker.ListOffsetsResponse).Parts {
-					offsets[part.TopicPartition] = part.Offset
 					if part.Code != kcode.None {
 						err = part.Code
+						continue
 					}
+					offsets[part.TopicPartition] = part.Offset
 				}
 			}
 			if err != nil {
