@@ -139,10 +139,7 @@ func (s *Sender) tooLarge(l *lane, p ProducedPart) {
 	if len(l.queue) == 0 {
 		return // nobody waits for it any more
 	}
-	next := l.take(half)
-	if next.records >= b.records { // nothing was cut off: cannot be, as there are two records
-		s.refused(l, p)
-	}
+	l.take(half) // less than it was, or one record
 }
 
 // refused gives the owners of the batch up: what the broker will never take cannot be retried.

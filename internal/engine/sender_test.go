@@ -392,6 +392,21 @@ func TestSenderDoesNotSendAgainWhatNobodyWaitsFor(t *testing.T) {
 	require.True(t, b.s.Idle())
 }
 
+// What made the batch too large is gone with its task, and more has come behind it: nothing of that is refused.
+func TestSenderSendsAgainWhatWasTooLargeWithSomethingElse(t *testing.T) {
+	b := newSenderBench(t, SenderConfig{})
+	b.step(EffectsMade{effects(id00, 1, 1, 1, 10_000, out0)})
+	b.step(EffectsMade{effects(id01, 1, 1, 1, 10, out0)})
+	b.ready(map[task.TopicPartition]int32{out0: 1})
+	b.after(5 * time.Millisecond)
+	b.step(EffectsMade{effects(id01, 1, 2, 5, 10, out0)})
+	b.step(ForgetTask{Task: id00, Epoch: 1})
+	b.answer(b.last(), kcode.MessageTooLarge, -1)
+	require.Empty(t, b.bad)
+	b.answer(b.last(), kcode.None, 7)
+	require.Equal(t, EffectsAcked{Task: id01, Epoch: 1, Seq: 2, Offsets: []GroupOffset{{out0, 8, 5}}}, b.acks[len(b.acks)-1])
+}
+
 func TestSenderForgetsATask(t *testing.T) {
 	b := newSenderBench(t, SenderConfig{BatchBytes: 1})
 	b.step(EffectsMade{effects(id00, 1, 1, 1, 10, out0)})
