@@ -21,8 +21,8 @@ type Disk interface {
 	Full(err error) bool
 	// Health returns nil while the database can be written.
 	Health() error
-	// Ready returns when the database has taken what it was given, or why it cannot. One that broke down is opened again.
-	Ready() error
+	// Ready returns when the database has taken what it was given, or why it cannot, or when ctx ends. One that broke down is opened again.
+	Ready(ctx context.Context) error
 	// Watch names who is told of errors that come up apart from a write. He must not block. Nil ends it.
 	Watch(func(error))
 }
@@ -181,6 +181,6 @@ func (d *disk) probe(context.Context) {
 	d.r.post(engine.DiskProbed{Free: free, Total: total, Err: d.explain(err)})
 }
 
-func (d *disk) ready(context.Context) {
-	d.r.post(engine.StoresReady{Err: d.explain(d.r.cfg.Disk.Ready())})
+func (d *disk) ready(ctx context.Context) {
+	d.r.post(engine.StoresReady{Err: d.explain(d.r.cfg.Disk.Ready(ctx))})
 }

@@ -162,18 +162,26 @@ func TestCloseOnAFullDisk(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// brokenEnv makes the test binary a process of its own for TestBrokenManifest.
+// brokenEnv makes the test binary a process of its own for one test.
 const brokenEnv = "PEBBLESTORE_TEST_BROKEN"
+
+// inProcessOfItsOwn reports whether this is a process for one test. If not, it runs the test in one.
+func inProcessOfItsOwn(t *testing.T) bool {
+	if os.Getenv(brokenEnv) != "" {
+		return true
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=60s")
+	cmd.Env = append(os.Environ(), brokenEnv+"=1")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Contains(t, string(out), "--- PASS: "+t.Name())
+	return false
+}
 
 // A manifest that cannot be written ends a process that uses Pebble as it comes. Ours lives, refuses further work, and says what to do. What
 // is left of the database stays until the end of the process, so the test has one of its own.
 func TestBrokenManifest(t *testing.T) {
-	if os.Getenv(brokenEnv) == "" {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestBrokenManifest$", "-test.v", "-test.timeout=60s")
-		cmd.Env = append(os.Environ(), brokenEnv+"=1")
-		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, "%s", out)
-		require.Contains(t, string(out), "--- PASS: TestBrokenManifest")
+	if !inProcessOfItsOwn(t) {
 		return
 	}
 	mem := vfs.NewMem()

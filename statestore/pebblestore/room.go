@@ -1,6 +1,7 @@
 package pebblestore
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -41,7 +42,7 @@ const (
 // Free says how many bytes are free for this process on the disk of the directory, and how many there are; -1 where that cannot be told.
 func (d *Dir) Free() (free, total int64) {
 	u, err := d.opts.FS.GetDiskUsage(d.Path)
-	if err != nil {
+	if err != nil || u.TotalBytes == 0 {
 		return -1, -1
 	}
 	return int64(u.AvailBytes), int64(u.TotalBytes)
@@ -87,22 +88,23 @@ const (
 var errStillFull = fmt.Errorf("what waits to be written was not written within %v: %w", readyWait, syscall.ENOSPC)
 
 // Ready flushes, and so finds out whether the database can be written again. A database that broke down is opened again, from what is on the
-// disk: an older, consistent state. No task may be open. Calls must not overlap.
-func (d *Dir) Ready() error {
+// disk: an older, consistent state. No task may be open. Calls must not overlap. The end of ctx ends the wait.
+func (d *Dir) Ready(ctx context.Context) error {
 	db := d.db()
 	if db.health.err() == nil {
-		return d.flushed(db)
+		return d.flushed(ctx, db)
 	}
 	if d.reopens >= maxReopens || !db.fs.gate.isFree() {
 		return db.health.err()
 	}
 	d.reopens++
+	d.flushing = nil // it was the broken one's
 	return d.openDB()
 }
 
 // flushed waits for a flush for some time. One that is still under way from the last time is waited for instead of another: each takes a
 // memtable of its own.
-func (d *Dir) flushed(db *DB) error {
+func (d *Dir) flushed(ctx context.Context, db *DB) error {
 	if d.flushing == nil {
 		d.flushing = make(chan error, 1)
 		go func(done chan<- error) { done <- db.Flush() }(d.flushing)
@@ -113,6 +115,8 @@ func (d *Dir) flushed(db *DB) error {
 	case err := <-d.flushing:
 		d.flushing = nil
 		return err
+	case <-ctx.Done():
+		return ctx.Err()
 	case <-limit.C:
 		return errStillFull
 	}

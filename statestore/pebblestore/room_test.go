@@ -1,9 +1,9 @@
 package pebblestore
 
 import (
+	"context"
 	"errors"
 	"os"
-	"os/exec"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -101,7 +101,7 @@ func TestRoom(t *testing.T) {
 	require.Eventually(t, func() bool { return d.Full(d.Health()) }, 5*time.Second, time.Millisecond)
 
 	fs.full.Store(false)
-	require.NoError(t, d.Ready())
+	require.NoError(t, d.Ready(t.Context()))
 	require.NoError(t, d.Health())
 	require.EqualValues(t, 1, ts.Position(0))
 	require.NoError(t, ts.Close())
@@ -111,12 +111,7 @@ func TestRoom(t *testing.T) {
 // What waits for room for ever does not do so when the application ends. What is left of the database stays until the end of the process, so the
 // test has one of its own.
 func TestGiveUp(t *testing.T) {
-	if os.Getenv(brokenEnv) == "" {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestGiveUp$", "-test.v", "-test.timeout=60s")
-		cmd.Env = append(os.Environ(), brokenEnv+"=1")
-		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, "%s", out)
-		require.Contains(t, string(out), "--- PASS: TestGiveUp")
+	if !inProcessOfItsOwn(t) {
 		return
 	}
 	d, fs, ts := roomDir(t)
@@ -142,6 +137,42 @@ func TestGiveUp(t *testing.T) {
 	require.True(t, d.Full(broken))
 	require.NoError(t, ts.Close())
 	require.True(t, d.Full(d.Close()))
+}
+
+// Nobody is told of the flush of a database that is not there any more.
+func TestReadyAfterADatabaseThatBroke(t *testing.T) {
+	if !inProcessOfItsOwn(t) {
+		return
+	}
+	d, fs, ts := roomDir(t)
+	fs.full.Store(true)
+	require.NoError(t, ts.Apply(bigBatch(1)))
+	over, end := context.WithCancel(t.Context())
+	end()
+	require.ErrorIs(t, d.Ready(over), context.Canceled)
+	require.NoError(t, ts.Close())
+	d.GiveUp()
+	fs.full.Store(false)
+	require.Eventually(t, func() bool { return d.Ready(t.Context()) == nil }, 10*time.Second, time.Millisecond)
+	require.NoError(t, d.Health())
+	require.NoError(t, d.Ready(t.Context()))
+	require.NoError(t, d.Close())
+}
+
+type silentFS struct{ vfs.FS }
+
+func (silentFS) GetDiskUsage(string) (vfs.DiskUsage, error) { return vfs.DiskUsage{}, nil }
+
+// Some file systems in user space answer with zeros.
+func TestAFileSystemThatDoesNotSayHowLargeItIs(t *testing.T) {
+	opts := smallOptions()
+	opts.FS = silentFS{vfs.Default}
+	d, err := OpenDir(t.TempDir(), "app", opts)
+	require.NoError(t, err)
+	free, total, err := d.Room()
+	require.NoError(t, err)
+	require.Equal(t, []int64{-1, -1}, []int64{free, total})
+	require.NoError(t, d.Close())
 }
 
 func TestRemedies(t *testing.T) {
