@@ -84,11 +84,12 @@ func (d *decoder) decode(tp task.TopicPartition, set []byte, from int64, committ
 	return d.finish(out, set), nil
 }
 
-// finish says what the batch weighs, and what it lies in. A set in which nothing of it lies is used again at once.
+// finish says what the batch lies in and what it weighs: all of the memory that it holds. A set in which nothing of it lies is used again at
+// once.
 func (d *decoder) finish(out *task.Batch, set []byte) *task.Batch {
 	out.Bytes += len(out.Runs) * runSize
 	if d.borrowed {
-		out.Bytes += len(set)
+		out.Bytes += cap(set)
 		out.Memory = append(out.Memory, set)
 	} else {
 		d.pool.put(set)
@@ -151,7 +152,7 @@ func (d *decoder) batch(b []byte, from int64, aborted *[]abortedTxn, out *task.B
 // add adds a run to out. Where batches overlap, its first records are not delivered: those before the record that begins at first.
 func (d *decoder) add(out *task.Batch, h batchHeader, records []byte, decompressed bool, first mark) {
 	if decompressed {
-		out.Bytes += len(records)
+		out.Bytes += cap(records)
 		out.Memory = append(out.Memory, records)
 	} else {
 		d.borrowed = true

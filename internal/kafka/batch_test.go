@@ -337,12 +337,25 @@ func TestADamagedSetIsDescribedBeforeItIsUsedAgain(t *testing.T) {
 }
 
 func TestABatchWeighsTheMemoryThatItHolds(t *testing.T) {
-	h := make([]task.Header, 100)
-	set := encoded(t, 0, None, task.OutRecord{Value: []byte("v"), Headers: h})
-	b, err := decodeSet(set, 0)
-	require.NoError(t, err)
-	require.Equal(t, len(set)+runSize, b.Bytes)
-	require.Equal(t, len(set), len(b.Memory[0]))
+	var p batchPool
+	d := decoder{pool: &p}
+	held := func(b *task.Batch) (n int) {
+		for _, m := range b.Memory {
+			n += cap(m)
+		}
+		return n + len(b.Runs)*runSize
+	}
+	for _, codec := range []Codec{None, Gzip, Snappy, LZ4, Zstd} {
+		p.put(make([]byte, 64<<10)) // a set may lie in a buffer that is larger than it is
+		set := encoded(t, 0, codec, task.OutRecord{Value: make([]byte, 20_000), Headers: make([]task.Header, 100)})
+		buf := p.get(len(set))
+		copy(buf, set)
+		b, err := d.decode(someTP, buf, 0, false, nil)
+		require.NoError(t, err)
+		require.Len(t, records(b), 1)
+		require.Equal(t, held(b), b.Bytes, codec)
+		require.Greater(t, b.Bytes, 20_000)
+	}
 }
 
 func TestCompressedRecordsOwnTheirMemory(t *testing.T) {
@@ -361,7 +374,7 @@ func TestCompressedRecordsOwnTheirMemory(t *testing.T) {
 	b, err := d.decode(someTP, plain, 0, false, nil)
 	require.NoError(t, err)
 	require.NotSame(t, &plain[0], &p.get(len(plain))[0], "this one is the batch's")
-	require.Equal(t, len(plain)+runSize, b.Bytes)
+	require.Equal(t, cap(plain)+runSize, b.Bytes)
 }
 
 func TestAnyRecordsSurviveTheCodec(t *testing.T) {
