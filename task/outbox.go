@@ -41,12 +41,10 @@ type outbox struct {
 	unacked  int        // bytes cut and not acknowledged
 	peak     int        // most effects in flight since the last trim
 	free     []*Effects
-
-	names map[string]string // header names, so that a borrowed one needs no copy each time
 }
 
 func newOutbox(id ID, epoch uint64) *outbox {
-	return &outbox{id: id, epoch: epoch, active: &Effects{}, fill: 1, oldest: 1, room: minRoom, names: make(map[string]string)}
+	return &outbox{id: id, epoch: epoch, active: &Effects{}, fill: 1, oldest: 1, room: minRoom}
 }
 
 func (o *outbox) tail() []byte { return o.active.tail(o.room) }
@@ -111,32 +109,18 @@ func (o *outbox) place(b []byte, klen, vlen int, ts int64, h []Header) Ref {
 	return r
 }
 
-// copyHeaders copies headers deeply into the arena and returns what Ref has of them.
+// copyHeaders copies headers into the arena and returns what Ref has of them.
 func (o *outbox) copyHeaders(h []Header) int32 {
 	e := o.active
 	at := len(e.headers)
-	for i := range h {
-		c := Header{Key: o.name(h[i].Key)}
-		if h[i].Value != nil {
-			c.Value = e.commit(h[i].Value)
+	for _, c := range h {
+		if c.Value != nil {
+			c.Value = e.commit(c.Value)
 		}
 		e.headers = append(e.headers, c)
 	}
 	e.heads = append(e.heads, e.headers[at:len(e.headers):len(e.headers)])
 	return int32(len(e.heads))
-}
-
-const maxNames = 256
-
-func (o *outbox) name(s string) string {
-	if n, ok := o.names[s]; ok {
-		return n
-	}
-	n := string(append([]byte(nil), s...))
-	if len(o.names) < maxNames {
-		o.names[n] = n
-	}
-	return n
 }
 
 // cut hands the active effects over, at a unit boundary.

@@ -28,8 +28,11 @@ type Reader struct {
 	names   map[string]string // header names seen, which mostly repeat
 }
 
-// maxReaderNames bounds the header names that are remembered, so that names which never repeat do not pile up.
-const maxReaderNames = 1024
+// Header names that are remembered are few and short, so that names which never repeat do not pile up.
+const (
+	maxReaderNames = 1024
+	maxReaderName  = 128 // bytes
+)
 
 // Reset makes the reader begin a batch, at its first record with at least this offset.
 func (r *Reader) Reset(b *Batch, from int64) {
@@ -149,6 +152,9 @@ func (r *Reader) readHeaders(rec *Record, n, at int) int {
 
 // name is the string of a header's name, shared by all records that have it.
 func (r *Reader) name(b []byte) string {
+	if len(b) > maxReaderName {
+		return string(b)
+	}
 	if s, ok := r.names[string(b)]; ok {
 		return s
 	}

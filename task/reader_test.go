@@ -101,4 +101,7 @@ func TestManyHeaderNamesDoNotPileUp(t *testing.T) {
 		require.Equal(t, string(rune(i+100)), in.name([]byte(string(rune(i+100)))))
 	}
 	require.LessOrEqual(t, len(in.names), maxReaderNames)
+	long := make([]byte, 1<<20)
+	require.Equal(t, string(long), in.name(long))
+	require.NotContains(t, in.names, string(long), "a megabyte is not remembered a thousand times")
 }
