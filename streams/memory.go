@@ -26,9 +26,9 @@ type budget struct {
 
 // What bytes are counted as is less than the memory that they take.
 const (
-	// Queues count what they hold. They are filled up to their bound by answers that do not know what the bytes become once decoded.
+	// Queues count what they hold. They are filled up to their bound by answers that do not know what the bytes become once decompressed.
 	queueFactor = 2
-	// Output counts 16 bytes for each record beside its bytes. It takes up to six times as much, and slices grow by doubling.
+	// Output counts 24 bytes for each record beside its bytes. It takes 32, and slices grow by doubling.
 	creditFactor = 2
 	// While rows are committed there are those that are changed anew beside them, and a copy that is being sent.
 	dirtyFactor = 4

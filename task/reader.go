@@ -12,7 +12,7 @@ type Run struct {
 	Fixed bool  // the records have the time at which the broker appended them
 }
 
-// Reader walks the records of a batch in offset order and decodes one at a time, in place. It allocates nothing in steady state.
+// Reader walks the records of a batch in offset order and decodes them in place. It allocates nothing in steady state.
 type Reader struct {
 	b       *Batch
 	from    int64

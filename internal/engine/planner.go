@@ -104,7 +104,7 @@ type FetchedPart struct {
 	task.TopicPartition
 	Code  kcode.Code
 	Batch *task.Batch // nil where Code is not None
-	Err   error       // the bytes could not be decoded
+	Err   error       // the bytes are damaged
 }
 
 // PlannerAction is what a Planner wants done.
@@ -259,8 +259,8 @@ const leastAsk = 4 << 10
 // firstSwells is what a byte is taken to weigh before the first answer.
 const firstSwells = 4
 
-// room is how much may come without going far beyond the bound. Decoded records weigh more than the bytes that are asked for, small and
-// compressed ones many times more.
+// room is how much may come without going far beyond the bound. A batch may weigh more than the bytes that are asked for, with compressed
+// records many times more.
 func (p *Planner) room(f *fetchPart) int32 {
 	return int32(min(max((f.bound-f.held)/max(f.swells, 1), leastAsk), int(p.cfg.PartBytes)))
 }

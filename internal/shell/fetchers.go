@@ -90,7 +90,7 @@ func (f *fetchers) close() {
 	}
 }
 
-// fetchLoop runs one engine.Planner. It decodes one answer ahead of the tasks that process the one before.
+// fetchLoop runs one engine.Planner. It reads and checks one answer ahead of the tasks that process the one before.
 type fetchLoop struct {
 	f       *fetchers
 	key     loopKey
