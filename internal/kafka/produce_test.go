@@ -65,6 +65,9 @@ func TestEpochsOfAnIDThatNoBrokerGave(t *testing.T) {
 		require.Equal(t, kcode.InvalidProducerEpoch, write(first, pid, 4, 0, 2), "one that never wrote")
 		require.Equal(t, kcode.None, write(first, pid, 16000, 1, 1))
 		require.Equal(t, kcode.None, write(second, pid+1, 2, 0, 1), "another partition has an id of its own")
+		const forgotten = pid + 2 // brokers forget a writer after producer.id.expiration.ms, a day
+		require.Equal(t, kcode.None, write(second, forgotten, 2, 8, 1), "one that it does not know may go on anywhere")
+		require.Equal(t, kcode.None, write(second, forgotten, 2, 9, 1))
 		ends, err := c.ListOffsets(within(t), Latest, []task.TopicPartition{first})
 		require.NoError(t, err)
 		require.Equal(t, int64(7), ends[first].Offset)
