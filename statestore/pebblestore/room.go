@@ -94,7 +94,10 @@ func (d *Dir) Ready(ctx context.Context) error {
 	if db.health.err() == nil {
 		return d.flushed(ctx, db)
 	}
-	if d.reopens >= maxReopens || !db.fs.gate.isFree() {
+	if d.reopens >= maxReopens { // which no room on the disk changes
+		return fmt.Errorf("it has been opened again %d times already: %v", maxReopens, db.health.err()) //nolint:errorlint // see above
+	}
+	if !db.fs.gate.isFree() {
 		return db.health.err()
 	}
 	d.reopens++

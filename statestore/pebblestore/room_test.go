@@ -156,7 +156,16 @@ func TestReadyAfterADatabaseThatBroke(t *testing.T) {
 	require.Eventually(t, func() bool { return d.Ready(t.Context()) == nil }, 10*time.Second, time.Millisecond)
 	require.NoError(t, d.Health())
 	require.NoError(t, d.Ready(t.Context()))
-	require.NoError(t, d.Close())
+
+	for range maxReopens - 1 {
+		d.db().health.breakDown(syscall.ENOSPC)
+		require.NoError(t, d.Ready(t.Context()))
+	}
+	d.db().health.breakDown(syscall.ENOSPC)
+	err := d.Ready(t.Context())
+	require.ErrorContains(t, err, "restart")
+	require.False(t, d.Full(err), "no room helps any more: nobody must wait for some")
+	require.Error(t, d.Close())
 }
 
 type silentFS struct{ vfs.FS }
