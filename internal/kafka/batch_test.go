@@ -287,6 +287,20 @@ func TestThePoolIsBounded(t *testing.T) {
 	require.Empty(t, p.buffers)
 }
 
+// When what is fetched changes, what was kept of the time before makes room.
+func TestThePoolForgetsWhatNobodyAsksFor(t *testing.T) {
+	var p batchPool
+	for range poolBytes >> 18 {
+		p.put(make([]byte, 1<<18))
+	}
+	small := p.get(20_000)
+	p.put(small)
+	require.Same(t, &small[0], &p.get(20_000)[0])
+	require.Equal(t, poolBytes-1<<18, p.bytes)
+	p.put(make([]byte, poolBytes+1))
+	require.Equal(t, poolBytes-1<<18, p.bytes, "what is larger than all of it does not empty it")
+}
+
 func TestABatchThatIsRecycledIsUsedAgain(t *testing.T) {
 	var p batchPool
 	d := decoder{pool: &p}

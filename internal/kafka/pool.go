@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/understudy-streams/understudy/task"
@@ -49,15 +50,18 @@ func roomFor(n int) int {
 
 // put takes memory that nothing refers to any more.
 func (p *batchPool) put(b []byte) {
-	if p == nil || cap(b) < poolSmallest {
+	if p == nil || cap(b) < poolSmallest || cap(b) > poolBytes {
 		return
 	}
 	poison(b)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.bytes+cap(b) > poolBytes || len(p.buffers) == poolBuffers {
-		return
+	n := 0 // those that were used last longest ago: nobody may want their size any more
+	for p.bytes+cap(b) > poolBytes || len(p.buffers)-n == poolBuffers {
+		p.bytes -= cap(p.buffers[n])
+		n++
 	}
+	p.buffers = slices.Delete(p.buffers, 0, n)
 	p.bytes += cap(b)
 	p.buffers = append(p.buffers, b)
 }
