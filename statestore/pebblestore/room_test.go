@@ -157,7 +157,15 @@ func TestReadyAfterADatabaseThatBroke(t *testing.T) {
 	require.NoError(t, d.Health())
 	require.NoError(t, d.Ready(t.Context()))
 
-	for range maxReopens - 1 {
+	fs.full.Store(true)
+	d.db().health.breakDown(syscall.ENOSPC)
+	for range maxReopens + 1 {
+		require.True(t, d.Full(d.Ready(t.Context())), "an open that fails is none")
+	}
+	fs.full.Store(false)
+	require.NoError(t, d.Ready(t.Context()))
+
+	for range maxReopens - 2 {
 		d.db().health.breakDown(syscall.ENOSPC)
 		require.NoError(t, d.Ready(t.Context()))
 	}

@@ -4,13 +4,11 @@ import (
 	"errors"
 	"io/fs"
 	"syscall"
-
-	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // isShortage tells of a want that may pass: of room on the disk, or of files that may be open.
 func isShortage(err error) bool {
-	return vfs.IsNoSpaceError(err) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
+	return IsFull(err) || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
 // isDamage tells an error of the database's own from one of the disk, which another database in the same place would not cure: everything that
