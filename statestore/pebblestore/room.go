@@ -100,12 +100,9 @@ func (d *Dir) Ready(ctx context.Context) error {
 	if !db.fs.gate.isFree() {
 		return db.health.err()
 	}
+	d.reopens++
 	d.flushing = nil // it was the broken one's
-	err := d.openDB()
-	if broken := (*BrokenError)(nil); err == nil || errors.As(err, &broken) { // else it has given everything back
-		d.reopens++
-	}
-	return err
+	return d.openDB()
 }
 
 // flushed waits for a flush for some time. One that is still under way from the last time is waited for instead of another: each takes a
