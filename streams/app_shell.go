@@ -82,7 +82,7 @@ func (a *App) newTask(ctx context.Context, t *topics, tc task.Config) task.Confi
 	tc.Context = ctx
 	tc.Partitions = func(topic string) int32 { return t.partitions(ctx, topic) }
 	tc.Limits = func(topic string) task.Limits { return t.limits(ctx, topic) }
-	tc.QueueBytes, tc.CreditBytes, tc.CacheBytes, tc.DirtyBytes = b.queue, b.credit, b.rows, cmp.Or(a.cfg.CommitBytes, b.dirty)
+	tc.CreditBytes, tc.CacheBytes, tc.DirtyBytes = b.credit, b.rows, cmp.Or(a.cfg.CommitBytes, b.dirty)
 	tc.CommitInterval, tc.MaxRecordBytes = a.cfg.CommitInterval, a.cfg.MaxRecordBytes
 	tc.Seed = rand.Uint64() //nolint:gosec // of hash tables; not a secret
 	return tc

@@ -25,7 +25,6 @@ type Config struct {
 	// Limits answers what the broker takes in a topic beyond MaxRecordBytes. Nil is no further limits.
 	Limits func(topic string) Limits
 
-	QueueBytes  int // bound of the queue of one input, which whoever fetches keeps. Defaults to 4 MiB
 	DirtyBytes  int // a task with more uncommitted state commits now. Defaults to 16 MiB
 	CreditBytes int // a task with more unacknowledged effects waits. Defaults to 16 MiB
 	CacheBytes  int // clean rows cached, over all stores of the task. Defaults to 4 MiB
@@ -53,7 +52,6 @@ type Limits struct {
 }
 
 const (
-	defaultQueueBytes     = 4 << 20
 	defaultDirtyBytes     = 16 << 20
 	defaultCreditBytes    = 16 << 20
 	defaultCacheBytes     = 4 << 20
@@ -68,7 +66,6 @@ func (c Config) withDefaults() Config {
 			*v = d
 		}
 	}
-	orInt(&c.QueueBytes, defaultQueueBytes)
 	orInt(&c.DirtyBytes, defaultDirtyBytes)
 	orInt(&c.CreditBytes, defaultCreditBytes)
 	orInt(&c.CacheBytes, defaultCacheBytes)

@@ -33,7 +33,7 @@ func (p *process) startTask(a engine.StartTask) {
 	spec := p.spec[a.Task.Subtopology]
 	c := task.Config{
 		ID: a.Task, Epoch: a.Epoch, Spec: spec, Positions: a.Positions, StreamTime: a.StreamTime,
-		Partitions: func(string) int32 { return p.w.cfg.Parts }, CommitInterval: p.w.mood.commit, QueueBytes: p.w.mood.queue, Seed: p.w.rng.Uint64(),
+		Partitions: func(string) int32 { return p.w.cfg.Parts }, CommitInterval: p.w.mood.commit, Seed: p.w.rng.Uint64(),
 	}
 	if s := p.stores[r.key]; s != nil {
 		for i := range spec.Stores {
