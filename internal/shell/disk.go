@@ -176,11 +176,27 @@ const restoreReserve = 32 << 20
 
 var errNoRoomToRestore = errors.New("a restore would take the last room of the disk")
 
-func (d *disk) probe(context.Context) {
-	free, total, err := d.r.cfg.Disk.Room()
-	d.r.post(engine.DiskProbed{Free: free, Total: total, Err: d.explain(err)})
+func (d *disk) probe(ctx context.Context) {
+	d.apart(ctx, func() {
+		free, total, err := d.r.cfg.Disk.Room()
+		d.r.post(engine.DiskProbed{Free: free, Total: total, Err: d.explain(err)})
+	})
 }
 
 func (d *disk) ready(ctx context.Context) {
-	d.r.post(engine.StoresReady{Err: d.explain(d.r.cfg.Disk.Ready(ctx))})
+	d.apart(ctx, func() { d.r.post(engine.StoresReady{Err: d.explain(d.r.cfg.Disk.Ready(ctx))}) })
+}
+
+// apart carries f out and waits for it, until ctx ends: a disk that hangs does not hold up the end.
+func (d *disk) apart(ctx context.Context, f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer d.r.guard("a goroutine of the runtime")
+		f()
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
 }

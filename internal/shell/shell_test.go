@@ -432,6 +432,42 @@ func TestTheEndIsBoundedWhateverHangs(t *testing.T) {
 	}
 }
 
+// hungDisk does not come back from a look at it.
+type hungDisk struct {
+	told   chan func(error)
+	asked  chan struct{}
+	thaw   chan struct{}
+	noRoom error
+}
+
+func (h *hungDisk) Room() (free, total int64, err error) {
+	close(h.asked)
+	<-h.thaw
+	return 0, 0, h.noRoom
+}
+func (*hungDisk) Free() (free, total int64)   { return -1, -1 }
+func (h *hungDisk) Full(err error) bool       { return errors.Is(err, h.noRoom) }
+func (*hungDisk) Health() error               { return nil }
+func (*hungDisk) Ready(context.Context) error { return nil }
+func (h *hungDisk) Watch(f func(error)) {
+	if f != nil {
+		h.told <- f
+	}
+}
+
+func TestTheEndDoesNotWaitForADiskThatHangs(t *testing.T) {
+	b := newBench(t, 1)
+	d := &hungDisk{told: make(chan func(error), 1), asked: make(chan struct{}), thaw: make(chan struct{}), noRoom: errors.New("no room")}
+	defer close(d.thaw)
+	b.config.Disk = d
+	_, stop := b.run()
+	b.put("a")
+	b.comesOut(1)
+	(<-d.told)(d.noRoom)
+	<-d.asked
+	require.NoError(t, stop(5*time.Second))
+}
+
 func TestRunIsCloseable(t *testing.T) {
 	b := newBench(t, 1)
 	r, stop := b.run()

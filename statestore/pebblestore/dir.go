@@ -200,14 +200,15 @@ func (d *Dir) Close() error {
 	if d.lock == nil {
 		return nil
 	}
-	err := d.DB.Close()
-	if err != nil && !d.DB.isClosed() {
+	db := d.db() // Ready may still be at it
+	err := db.Close()
+	if err != nil && !db.isClosed() {
 		return err // tasks are open
 	}
-	if damage := d.DB.Corruption(); damage != nil && d.unmarked.Load() {
+	if damage := db.Corruption(); damage != nil && d.unmarked.Load() {
 		err = errors.Join(err, mark(d.opts.FS, d.opts.Dir, damage))
 	}
-	if broken := d.DB.health.err(); broken != nil && !d.DB.fs.gate.isFree() {
+	if broken := db.health.err(); broken != nil && !db.fs.gate.isFree() {
 		return broken // it may still change a file
 	}
 	err = errors.Join(err, d.lock.Close())
