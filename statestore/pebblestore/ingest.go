@@ -60,9 +60,9 @@ func (t *taskStores) writeTables(b *statestore.Batch) ([]string, error) {
 	if w == nil {
 		w = &tableWriter{d: t.d}
 	}
-	defer t.d.tables.Put(w)
-	err := w.write(t, b)
-	return w.end(err)
+	paths, err := w.end(w.write(t, b))
+	t.d.tables.Put(w) // not after a panic: it would go on with the table that it has begun
+	return paths, err
 }
 
 func (d *DB) nextIngestPath() string {

@@ -2,6 +2,7 @@ package pebblestore
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -54,6 +55,44 @@ func TestIngestIsAnApply(t *testing.T) {
 		}
 		require.NoError(t, d.Close())
 	})
+}
+
+// panickingFS panics when it makes its n-th table to be ingested.
+type panickingFS struct {
+	vfs.FS
+	left int
+}
+
+func (f *panickingFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	if strings.HasPrefix(f.PathBase(name), ingestPrefix) {
+		if f.left--; f.left == 0 {
+			panic("a fault of somebody's")
+		}
+	}
+	return f.FS.Create(name, c)
+}
+
+func (f *panickingFS) Unwrap() vfs.FS { return f.FS }
+
+func TestAPanicLeavesNothingToTheNextIngest(t *testing.T) {
+	fs := &panickingFS{FS: vfs.NewMem(), left: 2}
+	d, err := Open(Options{Dir: "db", FS: fs})
+	require.NoError(t, err)
+	d.ingestMin, d.tableMax = 0, 1 // a table for each row
+	ts, err := d.Open(oneTask, []statestore.Spec{{Name: "rows", Ordered: true}})
+	require.NoError(t, err)
+	batch := func(keys ...string) *statestore.Batch {
+		sb := statestore.StoreBatch{Position: statestore.NoPosition}
+		for _, k := range keys {
+			sb.Changes = append(sb.Changes, statestore.Change{Key: []byte(k), Value: []byte("v")})
+		}
+		return &statestore.Batch{Stores: []statestore.StoreBatch{sb}}
+	}
+	require.Panics(t, func() { _ = ts.Ingest(batch("a", "b")) })
+	require.NoError(t, ts.Ingest(batch("c", "d")))
+	require.Equal(t, []string{`0 "c" "v" 0`, `0 "d" "v" 0`, "0 at -1"}, allRows(t, ts, 1))
+	require.NoError(t, ts.Close())
+	require.NoError(t, d.Close())
 }
 
 func drawBatch(t *rapid.T, stores int) *statestore.Batch {
