@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
-	"unsafe"
+	"strings"
 
 	"github.com/understudy-streams/understudy/streams/serde"
 )
@@ -117,12 +117,12 @@ func storeDecoder[T any](s serde.Serde[T], topic string, isKey bool) decoder[T] 
 }
 
 // carver is serde.String for the task that owns it: strings are cut from chunks that the garbage collector frees when the last string of
-// them is gone. That is one allocation for some hundred strings. A chunk's bytes are written once.
-type carver struct{ free []byte }
+// them is gone. That is one allocation for some hundred strings, and one that needs no zeroing. A chunk's bytes are written once.
+type carver struct{ chunk strings.Builder }
 
 const (
-	chunkBytes = 4 << 10
-	carveBytes = chunkBytes / 8 // longer strings are allocated by themselves, so that they do not keep a chunk alive
+	chunkBytes = 8 << 10
+	carveBytes = chunkBytes / 16 // longer strings are allocated by themselves, so that they do not keep a chunk alive
 )
 
 func (c *carver) Append(dst []byte, v string) ([]byte, error) { return append(dst, v...), nil }
@@ -134,13 +134,14 @@ func (c *carver) Decode(src []byte) (string, error) {
 	if len(src) > carveBytes {
 		return string(src), nil
 	}
-	if len(src) > len(c.free) {
-		c.free = make([]byte, chunkBytes)
+	n := c.chunk.Len()
+	if len(src) > c.chunk.Cap()-n {
+		c.chunk.Reset()
+		c.chunk.Grow(chunkBytes)
+		n = 0
 	}
-	n := copy(c.free, src)
-	s := unsafe.String(&c.free[0], n)
-	c.free = c.free[n:]
-	return s, nil
+	c.chunk.Write(src)
+	return c.chunk.String()[n:], nil
 }
 
 type cloner struct{}

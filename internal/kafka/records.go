@@ -9,42 +9,87 @@ import (
 type mark struct{ at, skipped int }
 
 // checkRecords checks the records of one batch, so that whoever reads them later may take every length on trust, and finds the first one at
-// or above an offset.
+// or above an offset. It is on the way of every record: places are passed along in registers, and a fault is a place of -1.
 func checkRecords(b []byte, h batchHeader, from int64) (mark, error) {
-	w := walker{b: b}
 	var first mark
-	prev := h.base - 1
+	at, prev := 0, h.base-1
 	for i := range h.count {
-		size := w.varint()
-		start := w.at
-		if w.bad || size < minRecordLen-1 || size > int64(len(b)-start) {
-			return first, fmt.Errorf("record %d of %d: length %d in %d bytes", i, h.count, size, len(b)-start)
+		size, start := number(b, at)
+		if start < 0 || size < minRecordLen-1 || size > int64(len(b)-start) {
+			return first, fmt.Errorf("record %d of %d: length %d in %d bytes", i, h.count, size, len(b)-max(start, at))
 		}
 		end := start + int(size)
-		w.at++ // attributes, of which none is defined
-		w.varint()
-		offset := h.base + w.varint()
-		w.field()
-		w.field()
-		headers := w.varint()
-		if w.bad || headers < 0 || offset <= prev || offset > h.last {
+		_, at = number(b, start+1) // attributes, of which none is defined, and timestamp
+		delta, at1 := number(b, at)
+		headers, at2 := number(b, field(b, field(b, at1)))
+		offset := h.base + delta
+		if at2 < 0 || headers < 0 || offset <= prev || offset > h.last {
 			return first, fmt.Errorf("record %d of %d: offset %d after %d, %d headers", i, h.count, offset, prev, headers)
 		}
-		prev = offset
-		if headers > 0 && !w.headers(headers, end) {
-			return first, fmt.Errorf("record %d of %d: %d headers do not fit", i, h.count, headers)
+		at, prev = at2, offset
+		if headers > 0 {
+			if at = headersEnd(b, headers, at, end); at < 0 {
+				return first, fmt.Errorf("record %d of %d: %d headers do not fit", i, h.count, headers)
+			}
 		}
-		if w.at != end {
-			return first, fmt.Errorf("record %d of %d: %d bytes, %d of them used", i, h.count, size, w.at-start)
+		if at != end {
+			return first, fmt.Errorf("record %d of %d: %d bytes, %d of them used", i, h.count, size, at-start)
 		}
 		if offset < from {
-			first = mark{at: w.at, skipped: i + 1}
+			first = mark{at: at, skipped: i + 1}
 		}
 	}
-	if w.at != len(b) {
-		return first, fmt.Errorf("%d bytes after the last record", len(b)-w.at)
+	if at != len(b) {
+		return first, fmt.Errorf("%d bytes after the last record", len(b)-at)
 	}
 	return first, nil
+}
+
+// number reads a zigzag number and returns where the next field begins.
+func number(b []byte, at int) (int64, int) {
+	if uint(at) < uint(len(b)) {
+		c := b[at]
+		if c < 0x80 {
+			return int64(c>>1) ^ -int64(c&1), at + 1
+		}
+		if at+1 < len(b) && b[at+1] < 0x80 { // most lengths of values
+			u := uint64(c&0x7f) | uint64(b[at+1])<<7
+			return int64(u>>1) ^ -int64(u&1), at + 2
+		}
+		if v, n := binary.Varint(b[at:]); n > 0 {
+			return v, at + n
+		}
+	}
+	return 0, -1
+}
+
+// field passes nullable bytes.
+func field(b []byte, at int) int {
+	n, at := number(b, at)
+	switch {
+	case at < 0 || n < -1 || n > int64(len(b)-at):
+		return -1
+	case n > 0:
+		return at + int(n)
+	}
+	return at
+}
+
+// headersEnd passes n headers. Names cannot be null.
+func headersEnd(b []byte, n int64, at, end int) int {
+	if n > int64(end-at)/2 {
+		return -1
+	}
+	for range n {
+		size, next := number(b, at)
+		if next < 0 || size < 0 || size > int64(len(b)-next) {
+			return -1
+		}
+		if at = field(b, next+int(size)); at < 0 {
+			return -1
+		}
+	}
+	return at
 }
 
 // walker reads the fields of records. The first fault sticks.
@@ -52,23 +97,6 @@ type walker struct {
 	b   []byte
 	at  int
 	bad bool
-}
-
-// headers passes n headers. Names cannot be null.
-func (w *walker) headers(n int64, end int) bool {
-	if n > int64(end-w.at)/2 {
-		return false
-	}
-	for range n {
-		if w.field() < 0 {
-			w.bad = true
-		}
-		w.field()
-		if w.bad {
-			return false
-		}
-	}
-	return true
 }
 
 // varint reads a zigzag number. Small ones, which most are, stay inline.
