@@ -29,7 +29,7 @@ func (n *aggregateNode[K, V, A]) push(it *item[K, V]) {
 	if droppedForNull(n.rows.in, it) {
 		return
 	}
-	n.rows.in.env.Enter(n.rows.step.name)
+	n.rows.in.env.Enter(n.rows.step.id)
 	key, ok := n.rows.encodeKey(&n.keys, n.key[:0], it.key, it.rawKey)
 	if !ok {
 		return

@@ -22,7 +22,7 @@ type Context[KO, VO any] struct {
 func (c *Context[KO, VO]) enter(ts int64, headers []Header) {
 	c.ts, c.headers = ts, headers
 	c.in.ts = ts
-	c.in.env.Enter(c.step.name)
+	c.in.env.Enter(c.step.id)
 }
 
 // Forward sends a record to the steps behind this one. What it leaves out comes from the record in hand: a zero Time is its timestamp, nil
@@ -57,7 +57,7 @@ func (c *Context[KO, VO]) Forward(r Record[KO, VO]) {
 	}
 	c.to.push()
 	c.in.ts = c.ts // steps behind may be processors too
-	c.in.env.Enter(c.step.name)
+	c.in.env.Enter(c.step.id)
 }
 
 // Context returns a context for calls to the outside. It is cancelled when the task has to give up the call.

@@ -43,7 +43,7 @@ func (sub *subtopology) build(env *task.Env) (*task.Graph, error) {
 		}
 	}()
 	for _, s := range sub.steps {
-		env.Enter(s.name)
+		env.Enter(s.id)
 		s.build(in)
 	}
 	for i := len(in.fans) - 1; i >= 0; i-- { // children come after their parents

@@ -26,14 +26,28 @@ func (p *producer[K, V]) push() {
 
 // inherit makes the item one with the timestamp and headers of another, and neither key nor value.
 func inherit[K, V, K2, V2 any](to *item[K2, V2], from *item[K, V]) {
-	to.ts, to.headers = from.ts, from.headers
-	to.rawKey, to.rawValue, to.nullKey, to.nullValue = nil, nil, false, false
+	to.ts, to.nullKey, to.nullValue = from.ts, false, false
+	// A pointer that is not written costs the garbage collector nothing.
+	if to.headers != nil || from.headers != nil {
+		to.headers = from.headers
+	}
+	if to.rawKey != nil {
+		to.rawKey = nil
+	}
+	if to.rawValue != nil {
+		to.rawValue = nil
+	}
 }
 
 // keepKey makes the item one with the key, timestamp and headers of another.
 func keepKey[K, V, W any](to *item[K, W], from *item[K, V]) {
-	inherit(to, from)
-	to.key, to.rawKey, to.nullKey = from.key, from.rawKey, from.nullKey
+	to.ts, to.key, to.rawKey, to.nullKey, to.nullValue = from.ts, from.key, from.rawKey, from.nullKey, false
+	if to.headers != nil || from.headers != nil {
+		to.headers = from.headers
+	}
+	if to.rawValue != nil {
+		to.rawValue = nil
+	}
 }
 
 type filterNode[K, V any] struct {
@@ -49,7 +63,7 @@ func (n *filterNode[K, V]) needs() need { return needKey | needValue | n.out.nee
 func (n *filterNode[K, V]) warms() []int { return n.out.warm }
 
 func (n *filterNode[K, V]) push(it *item[K, V]) {
-	n.in.env.Enter(n.step.name)
+	n.in.env.Enter(n.step.id)
 	if n.f(it.key, it.value) == n.want {
 		n.out.push(it)
 	}
@@ -66,7 +80,7 @@ func (n *mapNode[K, V, K2, V2]) needs() need { return needKey | needValue }
 
 func (n *mapNode[K, V, K2, V2]) push(it *item[K, V]) {
 	inherit(&n.to.it, it)
-	n.in.env.Enter(n.step.name)
+	n.in.env.Enter(n.step.id)
 	n.to.it.key, n.to.it.value = n.f(it.key, it.value)
 	n.to.push()
 }
@@ -88,7 +102,7 @@ func (n *mapValuesNode[K, V, W]) push(it *item[K, V]) {
 		var zero W
 		n.to.it.value, n.to.it.nullValue = zero, true
 	} else {
-		n.in.env.Enter(n.step.name)
+		n.in.env.Enter(n.step.id)
 		n.to.it.value = n.f(it.value)
 	}
 	n.to.push()
@@ -104,7 +118,7 @@ type flatMapNode[K, V, K2, V2 any] struct {
 func (n *flatMapNode[K, V, K2, V2]) needs() need { return needKey | needValue }
 
 func (n *flatMapNode[K, V, K2, V2]) push(it *item[K, V]) {
-	n.in.env.Enter(n.step.name)
+	n.in.env.Enter(n.step.id)
 	for _, kv := range n.f(it.key, it.value) {
 		if n.in.env.Failed() {
 			return
@@ -130,7 +144,7 @@ func (n *flatMapValuesNode[K, V, W]) push(it *item[K, V]) {
 	if it.nullValue {
 		return
 	}
-	n.in.env.Enter(n.step.name)
+	n.in.env.Enter(n.step.id)
 	for _, w := range n.f(it.value) {
 		if n.in.env.Failed() {
 			return
@@ -152,7 +166,7 @@ func (n *selectKeyNode[K, V, K2]) needs() need { return needKey | needValue }
 
 func (n *selectKeyNode[K, V, K2]) push(it *item[K, V]) {
 	keepValue(&n.to.it, it)
-	n.in.env.Enter(n.step.name)
+	n.in.env.Enter(n.step.id)
 	n.to.it.key = n.f(it.key, it.value)
 	n.to.push()
 }
@@ -176,7 +190,7 @@ func (n *peekNode[K, V]) needs() need { return needKey | needValue | n.out.need 
 func (n *peekNode[K, V]) warms() []int { return n.out.warm }
 
 func (n *peekNode[K, V]) push(it *item[K, V]) {
-	n.in.env.Enter(n.step.name)
+	n.in.env.Enter(n.step.id)
 	n.f(it.key, it.value)
 	n.out.push(it)
 }
@@ -197,7 +211,7 @@ func (n *splitNode[K, V]) needs() need {
 }
 
 func (n *splitNode[K, V]) push(it *item[K, V]) {
-	n.in.env.Enter(n.step.name)
+	n.in.env.Enter(n.step.id)
 	for i, f := range n.branches {
 		if f(it.key, it.value) {
 			n.outs[i].push(it)

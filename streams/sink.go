@@ -71,7 +71,7 @@ func (w *writer[K, V]) needs() need { return w.keys.needs(needKey) | w.values.ne
 
 func (w *writer[K, V]) write(it *item[K, V]) {
 	env := w.in.env
-	w.in.env.Enter(w.step.name)
+	w.in.env.Enter(w.step.id)
 	b, klen, err := w.keys.append(env.Tail(), &it.key, it.rawKey, it.nullKey)
 	if err != nil {
 		env.Fail(w.step.name, task.KindEncode, fmt.Errorf("key: %w", err))
@@ -113,7 +113,7 @@ type routeNode[K, V any] struct {
 func (n *routeNode[K, V]) needs() need { return needKey | needValue }
 
 func (n *routeNode[K, V]) push(it *item[K, V]) {
-	n.in.env.Enter(n.step.name)
+	n.in.env.Enter(n.step.id)
 	topic := n.choose(it.key, it.value)
 	w := n.writers[topic]
 	if w == nil {

@@ -64,11 +64,14 @@ type sourceNode[K, V any] struct {
 }
 
 func (n *sourceNode[K, V]) take(r *task.Record) {
-	n.in.env.Enter(n.step.name) // serdes are the user's code too
+	n.in.env.Enter(n.step.id) // serdes are the user's code too
 	it := &n.it
 	it.rawKey, it.nullKey = r.Key, r.Key == nil
 	it.rawValue, it.nullValue = r.Value, r.Value == nil
-	it.ts, it.headers = r.Timestamp, r.Headers
+	it.ts = r.Timestamp
+	if it.headers != nil || r.Headers != nil { // a pointer that is not written costs the garbage collector nothing
+		it.headers = r.Headers
+	}
 	if !n.decodeKey(it) || !n.decodeValue(it) {
 		return
 	}
@@ -76,9 +79,12 @@ func (n *sourceNode[K, V]) take(r *task.Record) {
 }
 
 func (n *sourceNode[K, V]) decodeKey(it *item[K, V]) bool {
-	var zero K
-	it.key = zero
-	if it.nullKey || n.out.need&needKey == 0 {
+	if n.out.need&needKey == 0 {
+		return true // it is zero, and stays so
+	}
+	if it.nullKey {
+		var zero K
+		it.key = zero
 		return true
 	}
 	var err error
@@ -90,9 +96,12 @@ func (n *sourceNode[K, V]) decodeKey(it *item[K, V]) bool {
 }
 
 func (n *sourceNode[K, V]) decodeValue(it *item[K, V]) bool {
-	var zero V
-	it.value = zero
-	if it.nullValue || n.out.need&needValue == 0 {
+	if n.out.need&needValue == 0 {
+		return true // it is zero, and stays so
+	}
+	if it.nullValue {
+		var zero V
+		it.value = zero
 		return true
 	}
 	var err error

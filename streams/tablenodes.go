@@ -30,7 +30,7 @@ func (n *tableNode[K, V]) push(it *item[K, V]) {
 		r.in.env.Dropped(droppedNullKey, 1)
 		return
 	}
-	r.in.env.Enter(r.step.name)
+	r.in.env.Enter(r.step.id)
 	key, ok := r.encodeKey(&n.keys, n.key[:0], it.key, it.rawKey)
 	if !ok {
 		return
@@ -79,7 +79,7 @@ type tableFilterNode[K, V any] struct {
 func (n *tableFilterNode[K, V]) needs() need { return needKey | needValue | needOld | n.out.need }
 
 func (n *tableFilterNode[K, V]) push(it *item[K, change[V]]) {
-	n.in.env.Enter(n.step.name)
+	n.in.env.Enter(n.step.id)
 	was := it.value.hasOld && n.keep(it.key, it.value.old)
 	is := it.value.hasNew && n.keep(it.key, it.value.new)
 	if !was && !is {
@@ -115,7 +115,7 @@ func (n *tableMapNode[K, V, W]) push(it *item[K, change[V]]) {
 	to, from := &n.it, &it.value
 	to.key, to.rawKey, to.ts, to.headers = it.key, it.rawKey, it.ts, it.headers
 	to.value = change[W]{hasOld: from.hasOld, hasNew: from.hasNew}
-	n.in.env.Enter(n.step.name)
+	n.in.env.Enter(n.step.id)
 	if from.hasOld && (n.null != nil || n.out.need&needOld != 0) {
 		to.value.old = n.f(from.old)
 		to.value.hasOld = !isNull(n.null, to.value.old)

@@ -112,7 +112,10 @@ func (sub *subtopology) topics() []string {
 // describeSpec makes the plain data of a subtopology.
 func (sub *subtopology) describeSpec() {
 	sub.silent = sub.silentTables()
-	sub.spec = &task.Spec{Subtopology: sub.number, Build: sub.build}
+	sub.spec = &task.Spec{Subtopology: sub.number, Nodes: make([]string, sub.topology.stepCount), Build: sub.build}
+	for _, s := range sub.steps {
+		sub.spec.Nodes[s.id] = s.name
+	}
 	for _, topic := range sub.topics() {
 		sub.spec.Inputs = append(sub.spec.Inputs, sub.input(topic))
 	}

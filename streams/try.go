@@ -29,7 +29,7 @@ type tryNode[K, V any] struct {
 func (n *tryNode[K, V]) needs() need { return needKey | needValue }
 
 func (n *tryNode[K, V]) push(it *item[K, V]) {
-	n.in.env.Enter(n.step.name)
+	n.in.env.Enter(n.step.id)
 	if err := n.call(it); err != nil {
 		n.in.env.Fail(n.step.name, task.KindProcess, err)
 	}

@@ -46,9 +46,9 @@ func (e *Env) Source() (topic string, partition int32, offset int64) {
 	return e.t.cfg.Spec.Inputs[e.input].Topic, e.t.cfg.ID.Partition, e.offset
 }
 
-// Enter says which node is about to run the user's code, for the error of a panic, and for that of a Send that is refused. The last call
-// counts. In emissions, punctuations and callbacks the node they belong to is entered already.
-func (e *Env) Enter(node string) { e.t.unit.node = node }
+// Enter says which node, by its index in Spec.Nodes, is about to run the user's code, for the error of a panic, and for that of a Send that is
+// refused. The last call counts. In emissions, punctuations and callbacks the node they belong to is entered already.
+func (e *Env) Enter(node int) { e.t.unit.entered = node + 1 }
 
 // Fail fails the running unit: whatever it wrote or sent is undone when its nodes have returned. The first call wins.
 func (e *Env) Fail(node string, kind Kind, err error) {
@@ -59,7 +59,7 @@ func (e *Env) Fail(node string, kind Kind, err error) {
 		err = errors.New("failed without an error")
 	}
 	if node == "" {
-		node = e.t.unit.node
+		node = e.t.node()
 	}
 	topic, partition, offset := e.Source()
 	e.failed = &Error{Task: e.t.cfg.ID, Topic: topic, Partition: partition, Offset: offset, Node: node, Kind: kind, Err: err}

@@ -3,11 +3,11 @@ package task
 // queue holds the batches of one input that are not processed yet. Its bound in bytes is kept by whoever fetches: the queue says what it
 // holds, and each finished batch is given back.
 type queue struct {
-	batches []*Batch // the first one is being processed
-	reader  Reader   // over the first one
-	records []Record // the next ones of it, decoded; the first is at the head, only while the queue is not empty
-	buffer  [ahead]Record
-	fresh   bool // records were decoded since the last look
+	batches []*Batch      // the first one is being processed
+	reader  Reader        // over the first one
+	buffer  [ahead]Record // the next ones of it, decoded
+	at, n   int           // those from at to n are to come: the first is at the head, only while the queue is not empty
+	fresh   bool          // records were decoded since the last look
 
 	lags  bool  // it is empty and the partition has more, or might have
 	known int64 // the end of the partition as far as it is known; -1 before the first batch
@@ -40,8 +40,8 @@ func (q *queue) add(b *Batch) {
 func (q *queue) refill() {
 	done := 0
 	for {
-		q.records = q.buffer[:q.reader.Fill(q.buffer[:])]
-		if len(q.records) > 0 {
+		q.at, q.n = 0, q.reader.Fill(q.buffer[:])
+		if q.n > 0 {
 			q.fresh = true
 			break
 		}
@@ -69,13 +69,13 @@ func (q *queue) forget(n int) {
 
 func (q *queue) empty() bool { return len(q.batches) == 0 }
 
-func (q *queue) peek() *Record { return &q.records[0] }
+func (q *queue) peek() *Record { return &q.buffer[q.at] }
 
 // advance finishes the record at the head.
 func (q *queue) advance() {
-	q.position = q.records[0].Offset + 1
-	q.records = q.records[1:]
-	if len(q.records) == 0 {
+	q.position = q.buffer[q.at].Offset + 1
+	q.at++
+	if q.at == q.n {
 		q.refill()
 	}
 }
@@ -83,7 +83,7 @@ func (q *queue) advance() {
 // drop forgets everything. The batches are not given back for their memory: what failed may still be told with them.
 func (q *queue) drop() {
 	q.forget(len(q.batches))
-	q.reader, q.records, q.buffer = Reader{}, nil, [ahead]Record{}
+	q.reader, q.at, q.n, q.buffer = Reader{}, 0, 0, [ahead]Record{}
 	q.consumed += q.bytes
 	q.bytes = 0
 }
@@ -152,7 +152,7 @@ func (q *queues) advance() {
 }
 
 func (q *queues) less(a, b int32) bool {
-	x, y := q.all[a].records[0].Timestamp, q.all[b].records[0].Timestamp
+	x, y := q.all[a].peek().Timestamp, q.all[b].peek().Timestamp
 	return x < y || x == y && a < b
 }
 

@@ -109,23 +109,26 @@ func (r *Reader) read(rec *Record) {
 	offset, at := varint(b, at)
 	rec.Offset = r.base + offset
 	n, at := varint(b, at)
-	rec.Key = nil
 	if n >= 0 {
 		end := at + int(n)
 		rec.Key = b[at:end:end]
 		at = end
+	} else {
+		rec.Key = nil
 	}
 	n, at = varint(b, at)
-	rec.Value = nil
 	if n >= 0 {
 		end := at + int(n)
 		rec.Value = b[at:end:end]
 		at = end
+	} else {
+		rec.Value = nil
 	}
 	n, at = varint(b, at)
-	rec.Headers = nil
 	if n > 0 {
 		at = r.readHeaders(rec, int(n), at)
+	} else if rec.Headers != nil { // a pointer that is not written costs the garbage collector nothing
+		rec.Headers = nil
 	}
 	r.at = at
 }

@@ -10,6 +10,8 @@ type Spec struct {
 	Stores      []Store
 	// Dests are the topics that nodes send to: sinks and repartition topics. Topics that are only known at run time are added with Env.Dest.
 	Dests []Dest
+	// Nodes names the nodes, for Env.Enter.
+	Nodes []string
 	// Build makes the nodes of one task. It is called once for each task, on the goroutine that makes it.
 	Build func(*Env) (*Graph, error)
 }

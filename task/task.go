@@ -200,12 +200,12 @@ func (t *Task) step() bool {
 // warm shows the keys that come next to the stores in which they will be looked up.
 func (t *Task) warm(input int, q *queue) {
 	q.fresh = false
-	if input >= len(t.graph.Warm) || len(q.records) < ahead/4 {
+	if input >= len(t.graph.Warm) || len(t.graph.Warm[input]) == 0 || q.n-q.at < ahead/4 {
 		return
 	}
 	keys := t.keys[:0]
-	for i := range q.records {
-		if k := q.records[i].Key; k != nil {
+	for i := q.at; i < q.n; i++ {
+		if k := q.buffer[i].Key; k != nil {
 			keys = append(keys, k)
 		}
 	}

@@ -10,7 +10,8 @@ type unit struct {
 	running    bool
 	void       bool   // it is undone in any case
 	quiet      bool   // a commit that it asks for is not made for its sake: the task is being released
-	node       string // that runs
+	node       string // that runs, unless one was entered
+	entered    int    // 1 + index of the node that was entered last: a number, as this is noted several times for each record; 0 for none
 	effects    effectsMark
 	timers     int
 	streamTime int64
@@ -23,6 +24,7 @@ func (t *Task) begin(input int, offset int64) {
 	u := &t.unit
 	u.running, u.void, u.quiet = true, false, false
 	t.out.journal = t.out.journal[:0]
+	u.entered = 0
 	if u.node != "" {
 		u.node = ""
 	}
@@ -37,6 +39,14 @@ func (t *Task) begin(input int, offset int64) {
 	if t.cfg.Beat != nil {
 		t.cfg.Beat(input, offset)
 	}
+}
+
+// node names the node that runs.
+func (t *Task) node() string {
+	if n := t.unit.entered; n > 0 {
+		return t.cfg.Spec.Nodes[n-1]
+	}
+	return t.unit.node
 }
 
 // end keeps the running unit, or undoes it if it failed, and then the task stops. It says which.
@@ -121,7 +131,7 @@ func (t *Task) recovered() {
 		panic(p)
 	}
 	if t.env.failed == nil {
-		t.env.failed = t.env.panicked(t.unit.node, p)
+		t.env.failed = t.env.panicked(t.node(), p)
 	}
 	t.end()
 }

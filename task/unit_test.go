@@ -343,11 +343,12 @@ func TestErrorsNameTheNodeThatRan(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := mapSpec()
+			s.Nodes = []string{"first", "second"}
 			s.Build = func(e *Env) (*Graph, error) {
 				return &Graph{Inputs: []func(*Record){func(r *Record) {
 					if string(r.Key) == "named" {
-						e.Enter("first")
-						e.Enter("second")
+						e.Enter(0)
+						e.Enter(1)
 					}
 					if string(r.Value) == "fail" {
 						c.then(e)
