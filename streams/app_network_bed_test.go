@@ -34,6 +34,7 @@ type scenario struct {
 	session time.Duration // 6 s if 0
 	request time.Duration // bound of a request; 3 s if 0
 	lapses  bool          // the membership is lost: what was not committed is processed again
+	runs    bool          // and until then it goes on without being able to commit
 	dies    bool          // a process ends uncleanly, with the same effect
 	absent  bool          // do starts the application itself
 	gone    bool          // do has ended the load and the application
@@ -41,7 +42,10 @@ type scenario struct {
 	do      func(s *stage)
 }
 
-const commitEvery = 100 * time.Millisecond
+const (
+	commitEvery    = 100 * time.Millisecond
+	defaultSession = 6 * time.Second
+)
 
 // stage is where a scenario runs.
 type stage struct {
@@ -131,10 +135,15 @@ func (s *stage) settle() {
 }
 
 // bounded checks what has been processed again after so many ends of a membership: what had not been committed, which is the load of a commit
-// interval and of the commit itself. Copies of it and counts of it are of the same records.
+// interval and of the commit itself, and of the lease where an application runs on without its coordinator. Copies of it and counts of it are
+// of the same records.
 func (s *stage) bounded(o outcome, ends int) {
 	s.t.Helper()
-	most := ends * int(float64(or(s.rate, 300))*(commitEvery+time.Second).Seconds())
+	uncommitted := commitEvery + time.Second
+	if s.runs {
+		uncommitted += or(s.session, defaultSession)
+	}
+	most := ends * int(float64(or(s.rate, 300))*uncommitted.Seconds())
 	require.LessOrEqual(s.t, o.again, most, "copied again")
 	require.LessOrEqual(s.t, o.counted, 2*most, "counted again: each of two subtopologies may repeat it")
 }
@@ -151,7 +160,7 @@ func or[T comparable](v, fallback T) T {
 func (s *stage) spec(dir string, direct bool) ledgerSpec {
 	spec := ledgerSpec{
 		Brokers: s.addrs, App: s.ledger.app, Dir: dir, In: s.in, Copies: s.copies, Count: s.outs,
-		Session: or(s.session, 6*time.Second), Request: or(s.request, 3*time.Second), Close: 5 * time.Second,
+		Session: or(s.session, defaultSession), Request: or(s.request, 3*time.Second), Close: 5 * time.Second,
 	}
 	if !direct {
 		spec.Routes = s.net.Routes().String()

@@ -40,7 +40,7 @@ func TestAppOnABadNetworkOfThreeBrokers(t *testing.T) {
 				}
 			}},
 			{name: "connections end within answers", session: 15 * time.Second, do: func(s *stage) { s.limits(badnet.Down) }},
-			{name: "the coordinator is out of reach", lapses: true, do: func(s *stage) {
+			{name: "the coordinator is out of reach", lapses: true, runs: true, do: func(s *stage) {
 				require.NoError(s.t, s.net.Spoil(silence(badnet.Both), cluster.Addr(s.coordinator())))
 				s.calm(10 * time.Second)
 				require.NoError(s.t, s.net.Heal())
