@@ -25,7 +25,10 @@ func manyAtOnce() {
 }
 
 // proxies are goroutines that toxiproxy leaves behind for each connection that a toxic has ended.
-var proxies = goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2.(*ToxicLink).read")
+var proxies = []goleak.Option{
+	goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2.(*ToxicLink).read"),
+	goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2/toxics.(*ToxicStub).Run"),
+}
 
 // scenario is something that happens to an application on its network, under load.
 type scenario struct {
