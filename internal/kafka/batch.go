@@ -212,13 +212,14 @@ func (d *decoder) drop(h batchHeader, b []byte, aborted *[]abortedTxn) bool {
 
 // isAbortMarker reads the key of a control record: version, then type 0 for abort.
 func isAbortMarker(b []byte) bool {
-	w := walker{b: b}
-	w.varint() // length
-	w.skip(1)  // attributes
-	w.varint() // timestamp
-	w.varint() // offset
-	key := w.bytes()
-	return !w.bad && len(key) >= 4 && getInt16(key[2:]) == 0
+	_, at := number(b, 0) // length
+	if at < 0 {
+		return false
+	}
+	_, at = number(b, at+1) // attributes, and timestamp
+	_, at = number(b, at)   // offset
+	n, at := number(b, at)
+	return at >= 0 && n >= 4 && n <= int64(len(b)-at) && getInt16(b[at+2:]) == 0
 }
 
 // corrupt describes a batch that cannot be read; next is the offset that was to come.

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"bytes"
+	"encoding/binary"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -91,3 +92,61 @@ func FuzzDecompress(f *testing.F) {
 		require.True(t, bytes.Equal(out, back))
 	})
 }
+
+// walker reads the fields of records, one bounded step after the other. The first fault sticks.
+type walker struct {
+	b   []byte
+	at  int
+	bad bool
+}
+
+// varint reads a zigzag number. Small ones, which most are, stay inline.
+func (w *walker) varint() int64 {
+	if w.at < len(w.b) {
+		if c := w.b[w.at]; c < 0x80 {
+			w.at++
+			return int64(c>>1) ^ -int64(c&1)
+		}
+	}
+	return w.longVarint()
+}
+
+func (w *walker) longVarint() int64 {
+	if w.at > len(w.b) {
+		w.bad = true
+		return 0
+	}
+	v, n := binary.Varint(w.b[w.at:])
+	if n <= 0 {
+		w.bad = true
+		return 0
+	}
+	w.at += n
+	return v
+}
+
+// field passes nullable bytes and returns their length, -1 for null.
+func (w *walker) field() int64 {
+	n := w.varint()
+	if n < 0 {
+		w.bad = w.bad || n != -1
+		return -1
+	}
+	if w.bad || n > int64(len(w.b)-w.at) {
+		w.bad = true
+		return -1
+	}
+	w.at += int(n)
+	return n
+}
+
+// bytes reads nullable bytes. Empty ones are not nil.
+func (w *walker) bytes() []byte {
+	n := w.field()
+	if n < 0 {
+		return nil
+	}
+	return w.b[w.at-int(n) : w.at : w.at]
+}
+
+func (w *walker) skip(n int) { w.at += n }
