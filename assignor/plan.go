@@ -23,9 +23,17 @@ type MemberPlan struct {
 	Active   []task.ID
 	Marks    []Mark
 	Learners []Incoming
-	Standbys []task.ID
+	Standbys []Copy
+	// Moves are those of Plan.Moves that begin or end at this member.
+	Moves    []Move
 	FollowUp FollowUp
 	Code     Code
+}
+
+// Copy is a standby that a member keeps. Owner runs the task, empty if nobody does.
+type Copy struct {
+	Task  task.ID
+	Owner string
 }
 
 // Mark tells an owner that a task of its own shall move: keep running, give it up at the start of the next round.
@@ -39,6 +47,8 @@ type Mark struct {
 // Incoming tells a member of a task that it shall own.
 type Incoming struct {
 	Task task.ID
+	// Owner runs the task until then.
+	Owner string
 	// Instant: take it in the next round as you are. Otherwise learn it first.
 	Instant bool
 }

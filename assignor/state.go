@@ -6,6 +6,21 @@ import "github.com/understudy-streams/understudy/task"
 type State struct {
 	Subtopologies []Subtopology
 	Members       []Member
+	Policy        Policy
+}
+
+// Policy is what the leader's configuration says about plans. The zero values of all but Standbys stand for the defaults.
+type Policy struct {
+	// Standbys is how many copies of each stateful task are kept beside the active one (num.standby.replicas).
+	Standbys int
+	// LearnersPerMember bounds the tasks that one member learns at a time; default 4. Learners bounds those of all members; default 4 times
+	// the number of members (max.warmup.replicas).
+	LearnersPerMember, Learners int
+	// AcceptableLag is how many changelog records a copy may be behind for its member to take the task over as it is; default 10,000
+	// (acceptable.recovery.lag).
+	AcceptableLag int64
+	// SpreadTags are the keys of the tags over whose values the copies of a task are spread (rack.aware.assignment.tags).
+	SpreadTags []string
 }
 
 // Subtopology is one part of the topology as the leader sees it. Its tasks are numbered 0 to Partitions-1.
@@ -43,8 +58,6 @@ type Member struct {
 	Tags map[string]string
 	// Draining asks for all tasks to be moved elsewhere.
 	Draining bool
-	// Shutdown and Stalled are passed on as they were said.
-	Shutdown, Stalled bool
 	// Opaque is set where the member's own data could not be read: only its claims are known, so it keeps them and is given nothing.
 	Opaque bool
 	// Hidden is set where not even the claims could be read. Nothing moves in such a round, and nothing without an owner is given away.
@@ -69,6 +82,9 @@ const (
 	OnDisk Kind = 3
 	// Promised is no copy: the member was told to expect the task, which needs none or shall restore at its arrival.
 	Promised Kind = 4
+	// Restoring is the copy of a member that was given the task and has not begun to process: it lets go of it at every join at no cost, so
+	// that whoever is closest to the end has it next; of equally close copies this one.
+	Restoring Kind = 5
 )
 
 // Lag is how many changelog records a copy is behind, or one of the values below, which are no numbers.
@@ -89,4 +105,6 @@ type Replica struct {
 	Lag   Lag
 	// CatchUp is how many seconds the member expects to need to reach the end; 0 where it cannot tell.
 	CatchUp int32
+	// Stalled: a learner that does not get closer to the end.
+	Stalled bool
 }

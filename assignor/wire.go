@@ -23,17 +23,17 @@ var errTruncated = errors.New("assignor: bytes end too early")
 type MemberData struct {
 	Process [16]byte
 	// JoinSeq changes with every join, because the broker starts no round for a follower that joins with the same bytes again.
-	JoinSeq                     uint64
-	Draining, Shutdown, Stalled bool
-	TopologyVersion             int32
-	Capacity                    int
-	Tags                        map[string]string
-	Hashes                      []Hash
-	Claims                      []task.ID
-	Released                    []task.ID
-	Learned                     []task.ID
-	Unfit                       []task.ID
-	Replicas                    []Replica
+	JoinSeq         uint64
+	Draining        bool
+	TopologyVersion int32
+	Capacity        int
+	Tags            map[string]string
+	Hashes          []Hash
+	Claims          []task.ID
+	Released        []task.ID
+	Learned         []task.ID
+	Unfit           []task.ID
+	Replicas        []Replica
 }
 
 // PlanData is what the leader tells a member beside the standard assignment.
@@ -45,7 +45,7 @@ type PlanData struct {
 	Active   []task.ID
 	Marks    []Mark
 	Learners []Incoming
-	Standbys []task.ID
+	Standbys []Copy
 	// Counts are the partition counts that the plan was made with, Hashes the forms that it was made for.
 	Counts   []Count
 	Hashes   []Hash
@@ -85,11 +85,7 @@ const (
 	fieldDigest     = 11
 )
 
-const (
-	flagDraining = 1 << iota
-	flagShutdown
-	flagStalled
-)
+const flagDraining = 1
 
 // Append encodes d behind dst. Lists are written sorted.
 func (d MemberData) Append(dst []byte) []byte {
@@ -97,10 +93,8 @@ func (d MemberData) Append(dst []byte) []byte {
 	w.bytesField(fieldProcess, d.Process[:])
 	w.numberField(fieldJoinSeq, d.JoinSeq)
 	var flags uint64
-	for i, on := range []bool{d.Draining, d.Shutdown, d.Stalled} {
-		if on {
-			flags |= 1 << i
-		}
+	if d.Draining {
+		flags |= flagDraining
 	}
 	w.numberField(fieldFlags, flags)
 	w.numberField(fieldTopology, zigzag(int64(d.TopologyVersion)))
@@ -125,8 +119,7 @@ func DecodeMemberData(b []byte) (MemberData, error) {
 		case fieldJoinSeq:
 			d.JoinSeq = r.number()
 		case fieldFlags:
-			f := r.number()
-			d.Draining, d.Shutdown, d.Stalled = f&flagDraining != 0, f&flagShutdown != 0, f&flagStalled != 0
+			d.Draining = r.number()&flagDraining != 0
 		case fieldTopology:
 			d.TopologyVersion = r.signed32()
 		case fieldCapacity:
@@ -161,7 +154,7 @@ func (p PlanData) Append(dst []byte) []byte {
 	w.tasksField(fieldActive, p.Active)
 	w.field(fieldMarks, len(p.Marks) > 0, func(w *writer) { w.marks(p.Marks) })
 	w.field(fieldLearners, len(p.Learners) > 0, func(w *writer) { w.incoming(p.Learners) })
-	w.tasksField(fieldStandbys, p.Standbys)
+	w.tasksField(fieldStandbys, standbyTasks(p.Standbys))
 	w.field(fieldCounts, len(p.Counts) > 0, func(w *writer) { w.counts(p.Counts) })
 	w.field(fieldPlanHashes, len(p.Hashes) > 0, func(w *writer) { w.hashes(p.Hashes) })
 	w.field(fieldFollowUp, p.FollowUp.Kind != None, func(w *writer) {
@@ -189,7 +182,9 @@ func DecodePlanData(b []byte) (PlanData, error) {
 		case fieldLearners:
 			p.Learners = append(p.Learners, r.incoming()...)
 		case fieldStandbys:
-			p.Standbys = append(p.Standbys, r.tasks()...)
+			for _, id := range r.tasks() {
+				p.Standbys = append(p.Standbys, Copy{Task: id})
+			}
 		case fieldCounts:
 			p.Counts = append(p.Counts, r.counts()...)
 		case fieldPlanHashes:
@@ -206,4 +201,11 @@ func DecodePlanData(b []byte) (PlanData, error) {
 		return PlanData{}, fmt.Errorf("read a plan: %w", err)
 	}
 	return p, nil
+}
+
+func standbyTasks(in []Copy) (out []task.ID) {
+	for _, s := range in {
+		out = append(out, s.Task)
+	}
+	return out
 }

@@ -18,7 +18,7 @@ func id(sub, part int32) task.ID { return task.ID{Subtopology: sub, Partition: p
 
 func sampleMember() MemberData {
 	return MemberData{
-		Process: [16]byte{0: 0xaa, 15: 0xbb}, JoinSeq: 300, Draining: true, Stalled: true, TopologyVersion: -2, Capacity: 3,
+		Process: [16]byte{0: 0xaa, 15: 0xbb}, JoinSeq: 300, Draining: true, TopologyVersion: -2, Capacity: 3,
 		Tags:     map[string]string{"zone": "z1", "az": "a"},
 		Hashes:   []Hash{{0, 0x0102030405060708}, {2, math.MaxUint64}},
 		Claims:   []task.ID{id(0, 1), id(0, 2), id(2, 130)},
@@ -36,7 +36,7 @@ func samplePlan() PlanData {
 	return PlanData{
 		Generation: 7, Members: 200, Active: []task.ID{id(0, 0), id(0, 5), id(3, 1)},
 		Marks:    []Mark{{id(0, 0), "b", true}, {id(0, 5), "c", false}, {id(3, 1), "b", false}},
-		Learners: []Incoming{{id(1, 1), true}, {id(1, 3), false}}, Standbys: []task.ID{id(2, 2)},
+		Learners: []Incoming{{Task: id(1, 1), Instant: true}, {Task: id(1, 3)}}, Standbys: []Copy{{Task: id(2, 2)}},
 		Counts: []Count{{0, 6}, {3, 200}}, Hashes: []Hash{{0, 9}}, FollowUp: FollowUp{Kind: At, AtMs: 3000},
 		Code: TopologyConflict, Digest: 0xfeedface,
 	}

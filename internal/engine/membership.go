@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/understudy-streams/understudy/assignor"
 	"github.com/understudy-streams/understudy/internal/group"
 	"github.com/understudy-streams/understudy/task"
 )
@@ -47,7 +48,11 @@ func (e *Engine) step(ev group.Event) {
 // beginPrepare releases what is to be handed over before the join is sent.
 func (e *Engine) beginPrepare(p group.Prepare) {
 	e.prepare = &prepare{join: p.Join, until: e.now.Add(e.cfg.Release)}
-	for _, id := range p.Release {
+	for _, mark := range p.Marks {
+		id := mark.Task
+		if !mark.Ready {
+			continue
+		}
 		l := e.lives[id]
 		if l == nil || l.stuck {
 			continue
@@ -133,7 +138,7 @@ func (e *Engine) assign(a group.Assigned) {
 	}
 	ask := ""
 	for _, id := range a.Tasks {
-		late := slices.Contains(a.Marked, id) && slices.Contains(e.late, id)
+		late := slices.ContainsFunc(a.Marks, func(k assignor.Mark) bool { return k.Task == id }) && slices.Contains(e.late, id)
 		if late && !e.lives[id].drains() { // else it asks when it is drained
 			ask = drained(id)
 		}

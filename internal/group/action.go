@@ -68,26 +68,34 @@ type Disconnect struct{}
 // Wake asks for a Tick at that time. It replaces the one before.
 type Wake struct{ At time.Time }
 
-// Prepare comes before a JoinGroup: stop the tasks of Release within 250 ms (drain, flush, commit, keep the store open), then answer
-// Prepared with the same number. A task that cannot be stopped in time stays among the claims.
+// Prepare comes before a JoinGroup: stop the tasks that are marked and whose receiver is ready, within 250 ms (drain, flush, commit, keep the
+// store open), then answer Prepared with the same number. Whether a receiver is ready is in its mark, or found out by whoever carries this out.
+// A task that cannot be stopped in time stays among the claims.
 type Prepare struct {
-	Join    uint64
-	Release []task.ID
-	Reason  string
+	Join uint64
+	// Marks are those of the assignment that was applied last.
+	Marks  []assignor.Mark
+	Reason string
 }
 
-// Assigned is a new assignment: run Tasks, and close every task that runs and is not among them. Marked are those of Tasks that shall move;
-// they run on, and will be named in the next Prepare.
+// Assigned is a new assignment: run Tasks, and close every task that runs and is not among them. Those of Marks shall move: they run on, and
+// will be named in the next Prepare. Learners are tasks that this member shall own, Standbys those that it keeps a copy of.
 type Assigned struct {
 	Generation int32
 	MemberID   string
-	Tasks      []task.ID
-	Marked     []task.ID
+	// Members is how many members the group has.
+	Members  int
+	Tasks    []task.ID
+	Marks    []assignor.Mark
+	Learners []assignor.Incoming
+	Standbys []assignor.Copy
 	// Counts are the numbers of partitions that the plan was made with. Where one is larger than the member's own, the member's is old.
 	Counts []Count
-	// Moves are the changes of owner in the plan, with their reasons, and Unassigned the tasks that no member can run; Degraded says why a
-	// plan moves nothing although it should. Only the leader knows these.
-	Moves      []assignor.Move
+	// Moves are the changes of owner that begin or end at this member, with their reasons; at the leader those of the whole plan.
+	Moves []assignor.Move
+	// Leader says that this member made the plan. Only it knows Unassigned, the tasks that no member can run, and Degraded, which says why a
+	// plan moves nothing although it should.
+	Leader     bool
 	Unassigned []task.ID
 	Degraded   string
 	Reason     string

@@ -18,6 +18,8 @@ type Config struct {
 	TopologyVersion               int32
 	Capacity                      int
 	Tags                          map[string]string
+	// Policy is how this member plans when it leads the group.
+	Policy assignor.Policy
 	// Seed feeds the jitter of back-offs.
 	Seed uint64
 }

@@ -30,6 +30,9 @@ type Prepared struct {
 	Replicas []assignor.Replica
 }
 
+// Drain makes the member ask that its tasks be moved elsewhere, and gives it no new ones. It does not leave by itself.
+type Drain struct{}
+
 // Rejoin asks for another round.
 type Rejoin struct{ Reason string }
 
@@ -90,6 +93,7 @@ func (Start) groupEvent()            {}
 func (TopologyChanged) groupEvent()  {}
 func (Tick) groupEvent()             {}
 func (Prepared) groupEvent()         {}
+func (Drain) groupEvent()            {}
 func (Rejoin) groupEvent()           {}
 func (Stop) groupEvent()             {}
 func (CoordinatorFound) groupEvent() {}

@@ -17,7 +17,7 @@ func (m *Machine) prepare(reason string) {
 	m.prepares++
 	p := Prepare{Join: m.prepares, Reason: reason}
 	if m.lease.held {
-		p.Release = m.applied.marked
+		p.Marks = m.applied.marks
 	}
 	m.do(p)
 }

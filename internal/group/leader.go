@@ -10,7 +10,7 @@ import (
 
 // lead makes the plan of a generation from what the members declared. It asks nobody anything: released tasks wait for it.
 func (m *Machine) lead(members []JoinedMember) ([]SyncAssignment, assignor.Plan) {
-	state := assignor.State{Subtopologies: m.topo.shape()}
+	state := assignor.State{Subtopologies: m.topo.shape(), Policy: m.cfg.Policy}
 	foreign := foreigners{}
 	left := planBudget - memberOverhead*len(members)
 	for _, j := range members {
@@ -43,7 +43,7 @@ func (m *Machine) read(j JoinedMember, foreign foreigners) assignor.Member {
 	out := assignor.Member{
 		ID: j.ID, Process: d.Process, Generation: s.Generation, Claims: slices.Clone(d.Claims), Released: d.Released, Learned: d.Learned,
 		Unfit: d.Unfit, Replicas: d.Replicas, Hashes: d.Hashes, TopologyVersion: d.TopologyVersion, Capacity: d.Capacity, Rack: s.Rack, Tags: d.Tags,
-		Draining: d.Draining, Shutdown: d.Shutdown, Stalled: d.Stalled, Opaque: err != nil, Hidden: err != nil && slices.Contains(s.Topics, elided),
+		Draining: d.Draining, Opaque: err != nil, Hidden: err != nil && slices.Contains(s.Topics, elided),
 	}
 	for _, tp := range s.Owned {
 		if id, ok := m.topo.taskOf(tp); ok {

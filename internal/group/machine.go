@@ -31,7 +31,8 @@ type Machine struct {
 	addr     string // the coordinator's; empty if not known
 	memberID string
 	mustJoin bool // a JoinGroup is due or under way
-	failures int  // in a row, of requests that lead to an assignment
+	draining bool
+	failures int // in a row, of requests that lead to an assignment
 
 	// Numbers of the requests that are out, 0 for none; an answer with another number is old.
 	requests                          uint64
@@ -60,7 +61,7 @@ type Machine struct {
 type applied struct {
 	generation int32
 	active     []task.ID
-	marked     []task.ID
+	marks      []assignor.Mark
 	promised   []task.ID
 	members    int
 }
@@ -118,6 +119,8 @@ func (m *Machine) Step(now time.Time, ev Event) []Action {
 	case TopologyChanged:
 		m.topo = indexOf(ev.Topology)
 		m.askRound("the topology's partitions have changed")
+	case Drain:
+		m.drain()
 	case Rejoin:
 		m.askRound(ev.Reason)
 	case Stop:
@@ -174,6 +177,14 @@ func (m *Machine) askRound(reason string) {
 		case m.prepared != nil || m.phase == joining || m.phase == syncing:
 			m.pending = reason
 		}
+	}
+}
+
+// drain asks once for a round in which the others begin to take this member's tasks over.
+func (m *Machine) drain() {
+	if !m.draining {
+		m.draining = true
+		m.askRound("the member is draining")
 	}
 }
 

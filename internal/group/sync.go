@@ -81,7 +81,7 @@ func (m *Machine) apply(ev SyncDone) {
 	active := setOf(m.applied.active)
 	for _, k := range plan.Marks {
 		if active[k.Task] {
-			m.applied.marked = append(m.applied.marked, k.Task)
+			m.applied.marks = append(m.applied.marks, k)
 		}
 	}
 	for _, in := range plan.Learners {
@@ -91,8 +91,9 @@ func (m *Machine) apply(ev SyncDone) {
 	}
 	m.beatAt = m.now.Add(m.cfg.Heartbeat) // all members' heartbeats are in step from here: they see the next round at the same time
 	m.do(Assigned{
-		Generation: m.round, MemberID: m.memberID, Tasks: m.applied.active, Marked: m.applied.marked, Counts: plan.Counts, Reason: m.reason,
-		Moves: m.plan.Moves, Unassigned: m.plan.Unassigned, Degraded: m.plan.Degraded,
+		Generation: m.round, MemberID: m.memberID, Members: plan.Members, Tasks: m.applied.active, Marks: m.applied.marks,
+		Learners: m.incoming(plan), Standbys: m.standbys(plan), Counts: plan.Counts, Reason: m.reason,
+		Leader: len(m.plan.Members) > 0, Moves: m.plan.Moves, Unassigned: m.plan.Unassigned, Degraded: m.plan.Degraded,
 	})
 	m.plan = assignor.Plan{}
 	m.followUp(plan.FollowUp)
@@ -132,6 +133,26 @@ func setOf[T comparable](in []T) map[T]bool {
 func (m *Machine) runs(plan assignor.PlanData, id task.ID) bool {
 	sub, ok := m.topo.byID[id.Subtopology]
 	return ok && slices.Contains(plan.Hashes, assignor.Hash{Subtopology: id.Subtopology, Sum: sub.Hash})
+}
+
+// incoming are the tasks of the plan that this member shall own and can run.
+func (m *Machine) incoming(plan assignor.PlanData) (out []assignor.Incoming) {
+	for _, in := range plan.Learners {
+		if m.runs(plan, in.Task) {
+			out = append(out, in)
+		}
+	}
+	return out
+}
+
+// standbys are the tasks of the plan that this member keeps a copy of, and could run.
+func (m *Machine) standbys(plan assignor.PlanData) (out []assignor.Copy) {
+	for _, s := range plan.Standbys {
+		if m.runs(plan, s.Task) {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 func (m *Machine) followUp(f assignor.FollowUp) {
