@@ -159,10 +159,10 @@ func TestDeclaration(t *testing.T) {
 		Marks:    []assignor.Mark{{Task: id(0, 0), Receiver: "b"}, {Task: id(0, 1), Receiver: "b"}},
 		Learners: []assignor.Incoming{{Task: id(0, 5), Instant: true}},
 	})
-	require.Equal(t, []task.ID{id(0, 0), id(0, 1)}, want[Assigned](r).Marked)
+	require.Equal(t, []task.ID{id(0, 0), id(0, 1)}, tasksOf(want[Assigned](r).Marks))
 	r.step(Rejoin{Reason: "test"})
 	p := want[Prepare](r)
-	require.Equal(t, []task.ID{id(0, 0), id(0, 1)}, p.Release)
+	require.Equal(t, []task.ID{id(0, 0), id(0, 1)}, tasksOf(p.Marks))
 	copies := []assignor.Replica{{Task: id(0, 1), Kind: assignor.OnDisk, Lag: 7}}
 	r.step(Prepared{Join: p.Join, Claims: []task.ID{id(0, 1)}, Released: []task.ID{id(0, 0)}, Unfit: []task.ID{id(0, 2)}, Replicas: copies})
 
@@ -379,7 +379,7 @@ func TestRoundsOnRequest(t *testing.T) {
 	grown.Partitions = map[string]int32{"in": 5}
 	t.Run("joined", func(t *testing.T) {
 		r := newRig(t).joined().step(TopologyChanged{Topology: grown}).in(Joining)
-		require.Equal(t, []task.ID{id(0, 1)}, want[Prepare](r).Release)
+		require.Equal(t, []task.ID{id(0, 1)}, tasksOf(want[Prepare](r).Marks))
 	})
 	t.Run("while a round is under way", func(t *testing.T) {
 		r := newRig(t).syncing()

@@ -116,6 +116,13 @@ func (r *rig) in(s State) *rig {
 	return r
 }
 
+func tasksOf(marks []assignor.Mark) (out []task.ID) {
+	for _, k := range marks {
+		out = append(out, k.Task)
+	}
+	return out
+}
+
 // outcome is what a step led to, in words that a table can hold.
 func (r *rig) outcome() string {
 	out := r.m.State().String()
@@ -125,7 +132,7 @@ func (r *rig) outcome() string {
 		case Fatal:
 			out += " Fatal"
 		case Prepare:
-			out += fmt.Sprintf(" Prepare%v", a.Release)
+			out += fmt.Sprintf(" Prepare%v", tasksOf(a.Marks))
 		case Assigned:
 			out += fmt.Sprintf(" Assigned%v", a.Tasks)
 		case SendJoin:

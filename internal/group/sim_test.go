@@ -290,7 +290,7 @@ func (p *process) carry(a Action) {
 		p.prepare(a)
 	case Assigned:
 		p.rounds++
-		w.note("%s generation %d: %v, marked %v (%s)", p.name, a.Generation, a.Tasks, a.Marked, a.Reason)
+		w.note("%s generation %d: %v, marked %v (%s)", p.name, a.Generation, a.Tasks, tasksOf(a.Marks), a.Reason)
 		for _, k := range a.Moves {
 			w.note("    %s", k.Reason)
 		}
@@ -319,9 +319,9 @@ func (p *process) carry(a Action) {
 }
 
 func (p *process) prepare(a Prepare) {
-	p.w.note("%s prepares (%s), releases %v", p.name, a.Reason, a.Release)
-	for _, id := range a.Release {
-		if p.run[id] && !p.slow[id] {
+	p.w.note("%s prepares (%s), releases %v", p.name, a.Reason, tasksOf(a.Marks))
+	for _, k := range a.Marks {
+		if id := k.Task; k.Ready && p.run[id] && !p.slow[id] {
 			delete(p.run, id)
 			p.parked[id] = true
 		}
@@ -512,7 +512,7 @@ func (w *world) requireConverged() {
 		id, generation, _ := p.m.Membership()
 		require.NotEmpty(w.t, id)
 		require.Equal(w.t, p.applied, generation)
-		require.Empty(w.t, p.m.applied.marked, "%s\n%s", p.name, w.trace.String())
+		require.Empty(w.t, p.m.applied.marks, "%s\n%s", p.name, w.trace.String())
 	}
 	if len(w.living()) == 0 {
 		return

@@ -2,6 +2,7 @@ package carrier
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/understudy-streams/understudy/assignor"
 	"github.com/understudy-streams/understudy/internal/group"
 	"github.com/understudy-streams/understudy/internal/kafka"
 	"github.com/understudy-streams/understudy/task"
@@ -34,7 +36,7 @@ type view struct {
 	id         string
 	generation int32
 	running    []task.ID
-	marked     []task.ID
+	marked     []assignor.Mark
 	rounds     int
 	lost       int
 	left       bool
@@ -116,7 +118,7 @@ func (m *member) take(a group.Action) group.Event {
 	case group.Prepare:
 		p := group.Prepared{Join: a.Join}
 		for _, id := range m.view.running {
-			if contains(a.Release, id) {
+			if contains(a.Marks, id) {
 				p.Released = append(p.Released, id)
 			} else {
 				p.Claims = append(p.Claims, id)
@@ -126,7 +128,7 @@ func (m *member) take(a group.Action) group.Event {
 	case group.Assigned:
 		m.view.rounds++
 		m.view.running = append([]task.ID(nil), a.Tasks...)
-		m.view.marked = append([]task.ID(nil), a.Marked...)
+		m.view.marked = append([]assignor.Mark(nil), a.Marks...)
 	case group.Lost:
 		m.view.lost++
 		m.view.running = nil
@@ -140,13 +142,8 @@ func (m *member) take(a group.Action) group.Event {
 	return nil
 }
 
-func contains(ids []task.ID, id task.ID) bool {
-	for _, x := range ids {
-		if x == id {
-			return true
-		}
-	}
-	return false
+func contains(marks []assignor.Mark, id task.ID) bool {
+	return slices.ContainsFunc(marks, func(k assignor.Mark) bool { return k.Ready && k.Task == id })
 }
 
 func (m *member) look(machine *group.Machine) {
