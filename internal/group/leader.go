@@ -12,21 +12,21 @@ import (
 func (m *Machine) lead(members []JoinedMember) ([]SyncAssignment, assignor.Plan) {
 	state := assignor.State{Subtopologies: m.topo.shape(), Policy: m.cfg.Policy}
 	foreign := foreigners{}
-	left := planBudget - memberOverhead*len(members)
+	taken := memberOverhead * len(members)
 	for _, j := range members {
-		left -= len(j.Metadata)
+		taken += len(j.Metadata)
 		state.Members = append(state.Members, m.read(j, foreign))
 	}
-	left >>= m.shrink
 	plan := assignor.Assign(state)
-	out, size := m.encode(plan, foreign.kept(), true)
-	if size > left { // the standard lists are for Kafka's tools; the members can do without
-		out, size = m.encode(plan, nil, false)
+	kept := foreign.kept()
+	for c := whole; c <= noMarks; c++ {
+		thin := c.of(plan)
+		if out, size := m.encode(thin, kept, c); size <= m.room(c, taken) {
+			return out, thin
+		}
 	}
-	if size > left {
-		plan = assignor.NoMoves(state, "the plan is too large")
-		out, _ = m.encode(plan, nil, false)
-	}
+	plan = noMarks.of(assignor.NoMoves(state, tooLarge))
+	out, _ := m.encode(plan, nil, noMarks)
 	return out, plan
 }
 
@@ -58,7 +58,7 @@ func (m *Machine) read(j JoinedMember, foreign foreigners) assignor.Member {
 }
 
 // encode writes the plan for every member and says how large it is in all.
-func (m *Machine) encode(plan assignor.Plan, foreign map[string][]task.TopicPartition, standard bool) ([]SyncAssignment, int) {
+func (m *Machine) encode(plan assignor.Plan, foreign map[string][]task.TopicPartition, c cut) ([]SyncAssignment, int) {
 	digest := fnv.New64a()
 	data := make([]assignor.PlanData, len(plan.Members))
 	for i, p := range plan.Members {
@@ -74,7 +74,7 @@ func (m *Machine) encode(plan assignor.Plan, foreign map[string][]task.TopicPart
 	for i, p := range plan.Members {
 		data[i].Digest = digest.Sum64()
 		a := assignor.Assignment{UserData: data[i].Append(nil)}
-		if standard {
+		if c < noLists {
 			a.Partitions = append(m.topo.ofTasks(p.Active), foreign[p.ID]...)
 		}
 		out[i] = SyncAssignment{MemberID: p.ID, Bytes: a.Append(nil)}

@@ -71,5 +71,5 @@ func (m *Machine) lose(reason string) {
 		m.do(Lost{Reason: reason})
 	}
 	m.lease.held, m.prepared = false, nil
-	m.applied.active, m.applied.marks, m.applied.promised = nil, nil, nil
+	m.applied.active, m.applied.marks, m.applied.coming, m.applied.promised = nil, nil, nil, nil
 }

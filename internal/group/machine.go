@@ -50,6 +50,8 @@ type Machine struct {
 	plan     assignor.Plan // the leader's, until it is applied
 	shrink   int           // how often a plan was too large in a row
 
+	followUps int // in a row, for the same tasks
+
 	lease lease
 
 	beatAt, retryAt, followAt, leaveBy time.Time // zero: not due
@@ -62,7 +64,8 @@ type applied struct {
 	generation int32
 	active     []task.ID
 	marks      []assignor.Mark
-	promised   []task.ID
+	coming     []assignor.Incoming // what the member shall own
+	promised   []task.ID           // of those, the ones that are due in the next round
 	members    int
 }
 
@@ -158,8 +161,8 @@ func (m *Machine) start(ev Start) {
 	}
 	m.topo = indexOf(ev.Topology)
 	m.memberID, m.addr = "", ""
-	m.applied, m.lease = applied{generation: -1}, m.lease.fresh(m.cfg)
-	m.prepared, m.pending, m.fault, m.failures, m.shrink = nil, "", nil, 0, 0
+	m.applied, m.lease, m.draining = applied{generation: -1}, m.lease.fresh(m.cfg), false
+	m.prepared, m.pending, m.fault, m.failures, m.shrink, m.followUps = nil, "", nil, 0, 0, 0
 	m.mustJoin, m.reason = true, "the member has started"
 	m.find()
 }

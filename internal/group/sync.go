@@ -12,8 +12,12 @@ import (
 )
 
 // followUpDelay is how long a member waits before it begins the round that it was told to: the answers of the present one are on their way
-// to the others, and who misses his has to be waited for.
-const followUpDelay = 50 * time.Millisecond
+// to the others, and who misses his has to be waited for. It doubles, up to followUpMost, each time that such a round has changed nothing: a
+// member that misses every answer because the next round has begun already would never be able to release anything.
+const (
+	followUpDelay = 50 * time.Millisecond
+	followUpMost  = 5 * time.Second
+)
 
 // sync asks for the assignment; the leader brings it. A plan belongs to the JoinGroup answer that it was made from and is never sent twice.
 func (m *Machine) sync(ev JoinDone) {
@@ -77,26 +81,27 @@ func (m *Machine) apply(ev SyncDone) {
 	m.lease.grant(ev.Sent)
 	m.phase, m.mustJoin, m.failures, m.shrink = joined, false, 0, 0
 	m.prepared, m.retryAt = nil, time.Time{}
-	m.applied = applied{generation: m.round, active: m.granted(std, plan), members: plan.Members}
+	before := m.applied.coming
+	m.applied = applied{generation: m.round, active: m.granted(std, plan), members: plan.Members, coming: m.incoming(plan)}
 	active := setOf(m.applied.active)
 	for _, k := range plan.Marks {
 		if active[k.Task] {
 			m.applied.marks = append(m.applied.marks, k)
 		}
 	}
-	for _, in := range plan.Learners {
-		if in.Instant && m.runs(plan, in.Task) {
+	for _, in := range m.applied.coming {
+		if in.Instant {
 			m.applied.promised = append(m.applied.promised, in.Task)
 		}
 	}
 	m.beatAt = m.now.Add(m.cfg.Heartbeat) // all members' heartbeats are in step from here: they see the next round at the same time
 	m.do(Assigned{
 		Generation: m.round, MemberID: m.memberID, Members: plan.Members, Tasks: m.applied.active, Marks: m.applied.marks,
-		Learners: m.incoming(plan), Standbys: m.standbys(plan), Counts: plan.Counts, Reason: m.reason,
+		Learners: m.applied.coming, Standbys: m.standbys(plan), Counts: plan.Counts, Reason: m.reason,
 		Leader: len(m.plan.Members) > 0, Moves: m.plan.Moves, Unassigned: m.plan.Unassigned, Degraded: m.plan.Degraded,
 	})
 	m.plan = assignor.Plan{}
-	m.followUp(plan.FollowUp)
+	m.followUp(plan.FollowUp, sameTasks(before, m.applied.coming))
 }
 
 // granted are the tasks to run. Those of a subtopology that has another form here count only if they were declared: they stay where they are.
@@ -155,15 +160,24 @@ func (m *Machine) standbys(plan assignor.PlanData) (out []assignor.Copy) {
 	return out
 }
 
-func (m *Machine) followUp(f assignor.FollowUp) {
+// followUp plans the round that the member was told to begin. Again says that it waits for the same tasks as before.
+func (m *Machine) followUp(f assignor.FollowUp, again bool) {
+	if f.Kind != assignor.Now || !again {
+		m.followUps = 0
+	}
 	switch {
 	case m.pending != "":
 		m.followAt = m.now.Add(followUpDelay)
 	case f.Kind == assignor.Now:
-		m.pending, m.followAt = "the plan goes on", m.now.Add(followUpDelay)
+		m.pending, m.followAt = "the plan goes on", m.now.Add(min(followUpMost, followUpDelay<<min(m.followUps, 10)))
+		m.followUps++
 	case f.Kind == assignor.At:
 		m.pending, m.followAt = "the plan goes on", m.now.Add(time.Duration(f.AtMs)*time.Millisecond)
 	}
+}
+
+func sameTasks(a, b []assignor.Incoming) bool {
+	return slices.EqualFunc(a, b, func(x, y assignor.Incoming) bool { return x.Task == y.Task })
 }
 
 // ErrTopologyConflict stops a member whose topology differs from the group's under the same version.
