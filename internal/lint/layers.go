@@ -55,7 +55,7 @@ var layers = []place{
 	{pattern: "internal/lint", layer: internal},
 
 	{pattern: "streams/...", layer: public},
-	{pattern: "cmd/...", layer: programs, pending: true},
+	{pattern: "cmd/...", layer: programs},
 	{pattern: "examples/...", layer: programs},
 }
 

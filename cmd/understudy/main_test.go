@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/understudy-streams/understudy/internal/broker"
+	"github.com/understudy-streams/understudy/internal/realkafka"
+)
+
+var update = flag.Bool("update", false, "rewrite the expected output in testdata")
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if err := realkafka.StopShared(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = max(code, 1)
+		}
+		os.Exit(code)
+	}))
+}
+
+// onBoth runs a test against the embedded broker and against a real one.
+func onBoth(t *testing.T, test func(t *testing.T, addrs []string)) {
+	t.Run("embedded", func(t *testing.T) {
+		b, err := broker.Start(broker.Options{Topics: map[string]int32{"in": 4}})
+		require.NoError(t, err)
+		t.Cleanup(b.Close)
+		test(t, b.Addrs())
+	})
+	t.Run("real", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("starts a broker")
+		}
+		addrs := realkafka.Shared(t).Addrs()
+		c, err := broker.NewClient(addrs)
+		require.NoError(t, err)
+		defer c.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		if err := c.CreateTopic(ctx, "in", 4, nil); err != nil {
+			require.ErrorIs(t, err, broker.ErrTopicExists)
+		}
+		test(t, addrs)
+	})
+}
+
+// golden holds output against a file of testdata.
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", file)
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(got), 0o600))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, string(want), got)
+}
+
+// command runs the program with these arguments.
+func command(t *testing.T, args ...string) (out, diagnostics string, err error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	var o, d bytes.Buffer
+	err = run(ctx, args, &o, &d)
+	return o.String(), d.String(), err
+}
+
+func TestCommandLine(t *testing.T) {
+	cases := []struct {
+		name string
+		args []string
+		says string
+		err  error
+	}{
+		{"nothing", nil, "usage: understudy group describe", errUsage},
+		{"something else", []string{"group", "delete"}, "usage: understudy group describe", errUsage},
+		{"help", []string{"-h"}, "usage: understudy group describe", flag.ErrHelp},
+		{"help on flags", []string{"group", "describe", "-h"}, "-brokers", flag.ErrHelp},
+		{"no app", []string{"group", "describe", "-brokers", "localhost:1"}, "-app is missing", errUsage},
+		{"no brokers", []string{"group", "describe", "-app", "a"}, "-brokers is missing", errUsage},
+		{"an argument", []string{"group", "describe", "-app", "a", "-brokers", "localhost:1", "app2"}, `"app2" is no flag`, errUsage},
+		{"an unknown flag", []string{"group", "describe", "-what"}, "-what", errUsage},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			_, diagnostics, err := command(t, c.args...)
+			require.ErrorIs(t, err, c.err)
+			require.Contains(t, diagnostics, c.says)
+		})
+	}
+}
+
+func TestConnection(t *testing.T) {
+	password := func(string) string { return "secret" }
+	c := connection{brokers: "a:1, b:2,", mechanism: "PLAIN", user: "u", tls: true}
+	cfg, err := c.config(password)
+	require.NoError(t, err)
+	require.Equal(t, []string{"a:1", "b:2"}, cfg.Brokers)
+	require.NotNil(t, cfg.TLS)
+	require.Equal(t, "secret", cfg.SASL.Password)
+
+	c = connection{brokers: "a:1", ca: "main_test.go"}
+	_, err = c.config(password)
+	require.ErrorContains(t, err, "holds no PEM certificate")
+	c = connection{brokers: "a:1", user: "u"}
+	_, err = c.config(password)
+	require.ErrorContains(t, err, "Mechanism")
+	c = connection{brokers: "nonsense"}
+	_, err = c.config(password)
+	require.ErrorContains(t, err, "host:port")
+}
