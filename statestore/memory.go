@@ -1,6 +1,7 @@
 package statestore
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -38,7 +39,7 @@ func (m *Memory) Open(id TaskID, stores []Spec) (TaskStores, error) {
 		return nil, errMemoryClosed
 	}
 	if m.open[id] != nil {
-		return nil, fmt.Errorf("statestore: the stores of task %s are open already: close them first", id)
+		return nil, fmt.Errorf("statestore: %w", errOpen(id))
 	}
 	if err := CheckSpecs(id, stores); err != nil {
 		return nil, err
@@ -52,6 +53,10 @@ func (m *Memory) Open(id TaskID, stores []Spec) (TaskStores, error) {
 	}
 	m.open[id] = t
 	return t, nil
+}
+
+func errOpen(id TaskID) error {
+	return fmt.Errorf("the stores of task %s are open already: close them first", id)
 }
 
 // CheckSpecs returns an error if a store has no name or two have the same.
@@ -74,20 +79,46 @@ func (m *Memory) Tasks() ([]StoredTask, error) {
 	}
 	var out []StoredTask
 	for id, stores := range m.now {
-		positions := map[string]int64{}
+		st := StoredTask{ID: id, Open: m.open[id] != nil}
 		rows := 0
 		for name, s := range stores {
 			rows += s.rows.n
 			if s.position >= 0 {
-				positions[name] = s.position
+				st.Stores = append(st.Stores, StoredStore{Name: name, Position: s.position, Changelog: s.changelog})
 			}
 		}
-		if rows > 0 || len(positions) > 0 {
-			out = append(out, StoredTask{ID: id, Positions: positions})
+		slices.SortFunc(st.Stores, func(a, b StoredStore) int { return cmp.Compare(a.Name, b.Name) })
+		if rows > 0 || len(st.Stores) > 0 {
+			out = append(out, st)
 		}
 	}
 	slices.SortFunc(out, func(a, b StoredTask) int { return a.ID.Compare(b.ID) })
 	return out, nil
+}
+
+// Drop deletes everything of a task that is not open.
+func (m *Memory) Drop(id TaskID) error {
+	if m.closed {
+		return errMemoryClosed
+	}
+	if m.open[id] != nil {
+		return fmt.Errorf("statestore: drop: %w", errOpen(id))
+	}
+	m.drop(id)
+	return nil
+}
+
+func (m *Memory) drop(id TaskID) {
+	delete(m.now, id)
+	delete(m.flushed, id)
+}
+
+// DiskUsage is always 0.
+func (m *Memory) DiskUsage(TaskID) (int64, error) {
+	if m.closed {
+		return 0, errMemoryClosed
+	}
+	return 0, nil
 }
 
 // Flush makes the present state the one that Crash returns to.
@@ -146,6 +177,7 @@ type memoryTask struct {
 	id     TaskID
 	specs  []Spec
 	stale  []bool // by store
+	era    int    // counts releases of readers
 	closed bool
 }
 
@@ -173,7 +205,9 @@ func (t *memoryTask) check() error {
 	return nil
 }
 
-func (t *memoryTask) Reader(store int) Reader { return &memoryReader{t: t, store: store} }
+func (t *memoryTask) Reader(store int) Reader { return &memoryReader{t: t, store: store, era: t.era} }
+
+func (t *memoryTask) ReleaseReaders() { t.era++ }
 
 func (t *memoryTask) Position(store int) int64 {
 	if s := t.store(store); s != nil && !t.closed {
@@ -228,8 +262,7 @@ func (t *memoryTask) Drop() error {
 	if err := t.check(); err != nil {
 		return err
 	}
-	delete(t.m.now, t.id)
-	delete(t.m.flushed, t.id)
+	t.m.drop(t.id)
 	return t.Close()
 }
 
@@ -244,10 +277,18 @@ func (t *memoryTask) Close() error {
 type memoryReader struct {
 	t     *memoryTask
 	store int
+	era   int // of its making
+}
+
+func (r *memoryReader) check() error {
+	if r.era != r.t.era {
+		return fmt.Errorf("statestore: the reader of task %s is closed: it was released", r.t.id)
+	}
+	return r.t.check()
 }
 
 func (r *memoryReader) Get(key []byte) (Row, bool, error) {
-	if err := r.t.check(); err != nil {
+	if err := r.check(); err != nil {
 		return Row{}, false, err
 	}
 	s := r.t.store(r.store)
@@ -259,7 +300,7 @@ func (r *memoryReader) Get(key []byte) (Row, bool, error) {
 }
 
 func (r *memoryReader) Scan(lo, hi []byte, reverse bool) Iterator {
-	if err := r.t.check(); err != nil {
+	if err := r.check(); err != nil {
 		return failedScan{err}
 	}
 	s := r.t.store(r.store)

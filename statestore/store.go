@@ -92,8 +92,13 @@ const NoPosition = int64(-1)
 // TaskStores are the stores of one task in a Backend. Readers belong to the task's goroutine; Apply, Ingest and Drop are called from the
 // writer pool, one at a time for one task.
 type TaskStores interface {
-	// Reader returns a reader of the store with this index. Each call makes a new one.
+	// Reader returns a reader of the store with this index. Each call makes a new one, which is of use until ReleaseReaders or Close. It
+	// sees all that was written before it was made, and all that is written after.
 	Reader(store int) Reader
+	// ReleaseReaders ends the readers made so far and gives back what they hold; the stores stay open and can be written, as those of a
+	// task that is only followed from here on. Readers made later are not concerned. It may be called while a Get is under way, which ends
+	// with its row or an error, and does not wait for the disk. Iterators are to be closed before.
+	ReleaseReaders()
 	// Position returns the changelog offset up to which the store has been written (exclusive), or NoPosition.
 	Position(store int) int64
 	// Stale says whether the store was wiped when it was opened because its changelog is another topic now: it was deleted and made anew.
@@ -113,8 +118,28 @@ type TaskStores interface {
 
 // StoredTask is a task that has rows or positions in a Backend.
 type StoredTask struct {
-	ID        TaskID
-	Positions map[string]int64 // by store name
+	ID   TaskID
+	Open bool // its stores were open when it was listed
+	// Stores are those that have a position, in the order of their names; also those that nobody opens any more, as the topology has lost
+	// them. Such a store lies there until the task is dropped.
+	Stores []StoredStore
+}
+
+// Store returns what is there of the store with this name; its position is NoPosition if that is nothing.
+func (t *StoredTask) Store(name string) StoredStore {
+	for i := range t.Stores {
+		if t.Stores[i].Name == name {
+			return t.Stores[i]
+		}
+	}
+	return StoredStore{Name: name, Position: NoPosition}
+}
+
+// StoredStore says how far a store has been written.
+type StoredStore struct {
+	Name      string
+	Position  int64    // as TaskStores.Position
+	Changelog [16]byte // the topic id that the position is an offset of, zero if it was never known; see Spec.Fits
 }
 
 // Backend holds the committed state of all tasks of a process.
@@ -122,8 +147,14 @@ type Backend interface {
 	// Open opens the stores of a task, which may be new. A store whose position was written under another Spec.Changelog than the given
 	// one, both known, is wiped before Open returns.
 	Open(id TaskID, stores []Spec) (TaskStores, error)
-	// Tasks lists what is there, open or not, in the order of TaskID.Compare.
+	// Tasks lists what is there, open or not, in the order of TaskID.Compare. It reads positions but no rows, and may wait for the disk.
 	Tasks() ([]StoredTask, error)
+	// Drop deletes everything of a task that is not open, durably: all its stores, whether or not the topology has them still. A crash
+	// meanwhile leaves all of it or nothing. It is an error if the task is open, and none if nothing of it is there.
+	Drop(id TaskID) error
+	// DiskUsage estimates how many bytes a task takes on disk. It reads no rows and takes well below a millisecond. What has not been
+	// flushed does not count; a Backend in memory takes none.
+	DiskUsage(id TaskID) (int64, error)
 	// Flush makes everything applied so far durable.
 	Flush() error
 	// Close flushes and closes. All TaskStores must be closed before.

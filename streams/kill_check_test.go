@@ -66,11 +66,11 @@ func (w *killWorld) checkDir(dir string, committed offsets) (onDisk, error) {
 	}
 	found := onDisk{killDirect: {}, killRouted: {}}
 	for _, t := range tasks {
-		for store, position := range t.Positions {
-			if err := w.checkStore(d.DB, t.ID, store, position, committed); err != nil {
+		for _, s := range t.Stores {
+			if err := w.checkStore(d.DB, t.ID, s.Name, s.Position, committed); err != nil {
 				return nil, err
 			}
-			found[store][t.ID.Partition] = position
+			found[s.Name][t.ID.Partition] = s.Position
 		}
 	}
 	return found, nil

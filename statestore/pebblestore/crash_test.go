@@ -312,8 +312,14 @@ func (r *crashRun) recreate(n int) {
 	require.Equal(r.t, written, r.tasks[n].Stale(s))
 }
 
+// drop drops a task, open or not.
 func (r *crashRun) drop(n int) {
-	r.empty("drop", n, []int{0, 1}, 0, r.tasks[n].Drop)
+	what, f := "drop", r.tasks[n].Drop
+	if r.rng.IntN(2) == 0 {
+		r.do("close task", r.tasks[n].Close)
+		what, f = "drop of a closed task", func() error { return r.d.Drop(taskN(n)) }
+	}
+	r.empty(what, n, []int{0, 1}, 0, f)
 	r.tasks[n] = r.open(r.d, r.model, n)
 }
 
@@ -384,9 +390,14 @@ func (r *crashRun) check(c *cut, depth int) *found {
 
 func (r *crashRun) look(d *DB, c *cut) *found {
 	f := &found{names: maps.Clone(d.names)}
+	stored, err := d.Tasks()
+	require.NoError(r.t, err)
 	for n := range crashTasks {
 		ts := r.open(d, c.model, n)
 		for s := range crashStores {
+			if !ts.Stale(s) {
+				require.Equal(r.t, ts.Position(s), listed(stored, n, s), "what is listed is what opens")
+			}
 			f.stale[n][s], f.positions[n][s] = ts.Stale(s), ts.Position(s)
 			f.rows[n][s] = map[string]string{}
 			rd := ts.Reader(s)
@@ -406,6 +417,16 @@ func (r *crashRun) look(d *DB, c *cut) *found {
 		require.NoError(r.t, ts.Close())
 	}
 	return f
+}
+
+// listed is the position of a store in a list of tasks.
+func listed(stored []statestore.StoredTask, n, s int) int64 {
+	for i := range stored {
+		if stored[i].ID == taskN(n) {
+			return stored[i].Store([]string{"a", "b"}[s]).Position
+		}
+	}
+	return statestore.NoPosition
 }
 
 // adopt goes on with what a power cut has left.

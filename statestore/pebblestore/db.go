@@ -229,6 +229,13 @@ func (d *DB) reserve(id statestore.TaskID) error {
 	return nil
 }
 
+// release makes a task free to be opened.
+func (d *DB) release(id statestore.TaskID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.tasks, id)
+}
+
 // register returns the ids of the stores, and gives one to each name that has none. A new id is durable before it is used: a table that
 // is ingested can outlive what was written before it.
 func (d *DB) register(stores []statestore.Spec) ([]uint32, error) {
@@ -272,55 +279,6 @@ func (d *DB) writeNames(added map[string]uint32) error {
 		return err
 	}
 	return d.db.Flush()
-}
-
-// Tasks lists the tasks that have rows or positions.
-func (d *DB) Tasks() ([]statestore.StoredTask, error) {
-	d.opening.Lock()
-	defer d.opening.Unlock()
-	d.mu.Lock()
-	err := d.check()
-	d.mu.Unlock()
-	if err != nil {
-		return nil, err
-	}
-	out, err := d.list()
-	if err != nil {
-		d.health.noteDamage(err)
-		return nil, fmt.Errorf("pebblestore: list the tasks of %s: %w", d.opts.Dir, err)
-	}
-	return out, nil
-}
-
-func (d *DB) list() (out []statestore.StoredTask, err error) {
-	// Real tasks come after the task of names.
-	it, err := d.db.NewIter(&pebble.IterOptions{LowerBound: statestore.AppendTaskPrefix(nil, statestore.TaskID{})})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, it.Close()) }()
-	for ok := it.First(); ok; {
-		id, _, _, err := statestore.CutStore(it.Key())
-		if err != nil {
-			return nil, malformed("%v", err)
-		}
-		st := statestore.StoredTask{ID: id}
-		stored, err := d.positions(id)
-		if err != nil {
-			return nil, err
-		}
-		st.Positions = make(map[string]int64, len(stored))
-		for name, p := range stored {
-			st.Positions[name] = p.offset
-		}
-		out = append(out, st)
-		end := statestore.PrefixEnd(statestore.AppendTaskPrefix(nil, id))
-		if end == nil {
-			break
-		}
-		ok = it.SeekGE(end)
-	}
-	return out, it.Error()
 }
 
 // positions reads the stored positions of a task, by store name.

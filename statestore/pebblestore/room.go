@@ -139,7 +139,7 @@ func (d *Dir) GiveUp() {
 
 var errGivenUp = errors.New("given up, as the application has ended")
 
-// Open, Tasks, Flush and FlushIfDue are those of the database that is open now.
+// Open, Tasks, Drop, DiskUsage, Flush and FlushIfDue are those of the database that is open now.
 
 // Open opens the stores of a task.
 func (d *Dir) Open(id statestore.TaskID, stores []statestore.Spec) (statestore.TaskStores, error) {
@@ -148,6 +148,12 @@ func (d *Dir) Open(id statestore.TaskID, stores []statestore.Spec) (statestore.T
 
 // Tasks lists the tasks that have rows or positions.
 func (d *Dir) Tasks() ([]statestore.StoredTask, error) { return d.db().Tasks() }
+
+// Drop deletes everything of a task that is not open.
+func (d *Dir) Drop(id statestore.TaskID) error { return d.db().Drop(id) }
+
+// DiskUsage estimates how many bytes a task takes on disk.
+func (d *Dir) DiskUsage(id statestore.TaskID) (int64, error) { return d.db().DiskUsage(id) }
 
 // Flush makes everything applied so far durable.
 func (d *Dir) Flush() error { return d.db().Flush() }

@@ -1,7 +1,6 @@
 package pebblestore
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -183,19 +182,13 @@ func (t *taskStores) Wipe(store int) error {
 	return t.d.Flush()
 }
 
-// Drop cuts the task out of the database: the files that hold nothing else are gone at once.
+// Drop deletes the task and closes it.
 func (t *taskStores) Drop() error {
 	if err := t.check(); err != nil {
 		return err
 	}
 	t.closeReaders()
-	start := statestore.AppendTaskPrefix(nil, t.id)
-	span := pebble.KeyRange{Start: start, End: statestore.PrefixEnd(slices.Clone(start))}
-	if err := t.d.health.guard(func() error { return t.d.db.Excise(context.Background(), span) }); err != nil {
-		return fmt.Errorf("pebblestore: drop task %s: %w", t.id, err)
-	}
-	// Where a memtable overlaps, the excision waits for its flush.
-	if err := t.d.Flush(); err != nil {
+	if err := t.d.excise(t.id); err != nil {
 		return err
 	}
 	return t.Close()
@@ -207,11 +200,12 @@ func (t *taskStores) Close() error {
 		return nil
 	}
 	t.closeReaders()
-	t.d.mu.Lock()
-	delete(t.d.tasks, t.id)
-	t.d.mu.Unlock()
+	t.d.release(t.id)
 	return nil
 }
+
+// ReleaseReaders closes the readers made so far.
+func (t *taskStores) ReleaseReaders() { t.closeReaders() }
 
 func (t *taskStores) closeReaders() {
 	t.mu.Lock()

@@ -64,7 +64,7 @@ func (c *changelogs) is(t *testing.T, kept bool) {
 	tasks, err := c.b.Tasks()
 	require.NoError(t, err)
 	require.Len(t, tasks, 1)
-	require.Equal(t, kept, tasks[0].Positions["rows"] == 7)
+	require.Equal(t, kept, tasks[0].Store("rows").Position == 7)
 }
 
 func (c *changelogs) close(t *testing.T) {

@@ -99,7 +99,9 @@ func testWipeAndDrop(t *testing.T, open func(*testing.T) statestore.Backend) {
 	require.NoError(t, stores[0].Close())
 	tasks, err := b.Tasks()
 	require.NoError(t, err)
-	require.Equal(t, []statestore.StoredTask{{ID: ids[1], Positions: map[string]int64{"x": 10, "y": 11}}}, tasks)
+	require.Equal(t, []statestore.StoredTask{{ID: ids[1], Open: true, Stores: []statestore.StoredStore{
+		{Name: "x", Position: 10}, {Name: "y", Position: 11},
+	}}}, tasks)
 	require.Len(t, collect(t, stores[1].Reader(0).Scan(nil, nil, false)), 1)
 
 	again, err := b.Open(ids[0], specs)

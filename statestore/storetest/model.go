@@ -119,6 +119,7 @@ func testModel(t *testing.T, open func(*testing.T) statestore.Backend) {
 			"flush":  func(t *rapid.T) { require.NoError(t, m.b.Flush()) },
 			"wipe":   m.wipe,
 			"drop":   m.drop,
+			"role":   m.role,
 			"tasks":  m.list,
 			"":       m.checkPositions,
 		}
@@ -223,9 +224,25 @@ func (m *model) wipe(t *rapid.T) {
 
 func (m *model) drop(t *rapid.T) {
 	id, k := m.task(t)
-	require.NoError(t, k.ts.Drop())
+	if rapid.Bool().Draw(t, "closed") {
+		require.NoError(t, k.ts.Close())
+		require.NoError(t, m.b.Drop(id))
+	} else {
+		require.NoError(t, k.ts.Drop())
+	}
 	k.reset()
 	m.open(t, id, k)
+}
+
+// role ends the readers of a task, and makes new ones.
+func (m *model) role(t *rapid.T) {
+	_, k := m.task(t)
+	k.ts.ReleaseReaders()
+	for s := range k.specs {
+		_, _, err := k.readers[s].Get(nil)
+		require.ErrorContains(t, err, "closed")
+		k.readers[s] = k.ts.Reader(s)
+	}
 }
 
 func (m *model) reopen(t *rapid.T) {
@@ -254,16 +271,17 @@ func (m *model) list(t *rapid.T) {
 	var want []statestore.StoredTask
 	for _, id := range m.ids() {
 		k := m.tasks[id]
-		positions := map[string]int64{}
+		st := statestore.StoredTask{ID: id, Open: true}
 		rows := 0
 		for s, spec := range k.specs {
 			if k.positions[s] >= 0 {
-				positions[spec.Name] = k.positions[s]
+				st.Stores = append(st.Stores, statestore.StoredStore{Name: spec.Name, Position: k.positions[s], Changelog: k.topics[s]})
 			}
 			rows += len(k.rows[s])
 		}
-		if rows > 0 || len(positions) > 0 {
-			want = append(want, statestore.StoredTask{ID: id, Positions: positions})
+		slices.SortFunc(st.Stores, func(a, b statestore.StoredStore) int { return strings.Compare(a.Name, b.Name) })
+		if rows > 0 || len(st.Stores) > 0 {
+			want = append(want, st)
 		}
 	}
 	require.Equal(t, want, got)
