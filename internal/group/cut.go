@@ -37,6 +37,17 @@ func (m *Machine) room(c cut, taken int) int {
 	return (budget - taken) >> m.shrink
 }
 
+// fit leaves out of the plan what has to be left out, with so much of the record taken already, and says whether it fits then.
+func (m *Machine) fit(plan assignor.Plan, foreign map[string][]task.TopicPartition, taken int) ([]SyncAssignment, assignor.Plan, bool) {
+	for c := whole; c <= noMarks; c++ {
+		thin := c.of(plan)
+		if out, size := m.encode(thin, foreign, c); size <= m.room(c, taken) {
+			return out, thin, true
+		}
+	}
+	return nil, assignor.Plan{}, false
+}
+
 // of returns the plan without what is left out.
 func (c cut) of(p assignor.Plan) assignor.Plan {
 	if c == whole {

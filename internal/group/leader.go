@@ -17,16 +17,12 @@ func (m *Machine) lead(members []JoinedMember) ([]SyncAssignment, assignor.Plan)
 		taken += len(j.Metadata)
 		state.Members = append(state.Members, m.read(j, foreign))
 	}
-	plan := assignor.Assign(state)
 	kept := foreign.kept()
-	for c := whole; c <= noMarks; c++ {
-		thin := c.of(plan)
-		if out, size := m.encode(thin, kept, c); size <= m.room(c, taken) {
-			return out, thin
-		}
+	if out, plan, ok := m.fit(assignor.Assign(state), kept, taken); ok {
+		return out, plan
 	}
-	plan = noMarks.of(assignor.NoMoves(state, tooLarge))
-	out, _ := m.encode(plan, nil, noMarks)
+	plan := noMarks.of(assignor.NoMoves(state, tooLarge))
+	out, _ := m.encode(plan, kept, noMarks)
 	return out, plan
 }
 

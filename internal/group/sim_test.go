@@ -15,6 +15,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/understudy-streams/understudy/assignor"
+	"github.com/understudy-streams/understudy/internal/kcode"
 	"github.com/understudy-streams/understudy/internal/modelbroker"
 	"github.com/understudy-streams/understudy/task"
 )
@@ -34,10 +36,13 @@ type world struct {
 	seq    int
 	procs  []*process
 	topo   Topology
-	trace  strings.Builder
-	calls  map[uint64]*call
-	lastID uint64
-	bad    string
+	policy assignor.Policy
+	// unchecked: S1 is left to other tests.
+	unchecked bool
+	trace     strings.Builder
+	calls     map[uint64]*call
+	lastID    uint64
+	bad       string
 
 	lastCheck time.Time
 	ran       map[task.ID]bool          // at the last check
@@ -83,6 +88,8 @@ type process struct {
 	fatal   error
 	wake    time.Time
 	rounds  int
+	losses  int
+	refused int // plans that did not fit
 }
 
 var errGone = errors.New("the connection is gone")
@@ -181,6 +188,9 @@ func (w *world) failConn(conn modelbroker.Conn) {
 
 // check: no task runs at two members whose leases hold (S1).
 func (w *world) check() {
+	if w.unchecked {
+		return
+	}
 	runs := map[task.ID]*process{}
 	for _, p := range w.procs {
 		if !p.alive || p.m.lease.held && p.m.lease.over(w.now) {
@@ -210,7 +220,7 @@ func (w *world) check() {
 
 func (w *world) spawn() *process {
 	p := &process{name: fmt.Sprintf("p%d", len(w.procs)), w: w, alive: true, run: map[task.ID]bool{}, parked: map[task.ID]bool{}, slow: map[task.ID]bool{}}
-	p.m = New(Config{Group: "g", Seed: w.rng.Uint64(), TopologyVersion: 1})
+	p.m = New(Config{Group: "g", Seed: w.rng.Uint64(), TopologyVersion: 1, Policy: w.policy})
 	w.procs = append(w.procs, p)
 	w.note("%s starts", p.name)
 	p.step(Start{Topology: w.topo})
@@ -304,6 +314,7 @@ func (p *process) carry(a Action) {
 		}
 	case Lost:
 		w.note("%s loses its tasks: %s", p.name, a.Reason)
+		p.losses++
 		p.run, p.parked = map[task.ID]bool{}, map[task.ID]bool{}
 	case Left:
 		w.note("%s has left", p.name)
@@ -358,6 +369,9 @@ func (p *process) request(a Action) {
 			ev := SyncDone{Req: a.Req, Sent: sent, Err: err}
 			if r, ok := r.(modelbroker.SyncGroupResponse); ok {
 				ev.Code, ev.Assignment = r.Code, r.Assignment
+			}
+			if ev.Code == kcode.Unknown {
+				p.refused++
 			}
 			return ev
 		})
