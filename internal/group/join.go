@@ -27,7 +27,10 @@ func (m *Machine) onPrepared(ev Prepared) {
 		return
 	}
 	m.prepared = &ev
-	if m.phase == preparing {
+	switch {
+	case m.fault != nil:
+		m.leave(m.fault)
+	case m.phase == preparing:
 		m.sendJoin()
 	}
 }

@@ -15,7 +15,9 @@ func (m *Machine) leave(fault error) {
 	if m.phase == leaving {
 		return
 	}
-	m.fault = fault
+	if fault != nil {
+		m.fault = fault
+	}
 	m.finding, m.joining, m.syncing, m.beat = 0, 0, 0, heartbeat{}
 	m.retryAt, m.followAt, m.beatAt = time.Time{}, time.Time{}, time.Time{}
 	m.lease.held = false
@@ -48,10 +50,16 @@ func (m *Machine) goodbye() {
 	m.do(Left{})
 }
 
-// die stops the member over something that no retry mends.
+// die stops the member over something that no retry mends. It leaves when its tasks have stopped, and no earlier: others get them then.
 func (m *Machine) die(err error) {
+	running := m.lease.held
 	m.lose(err.Error())
-	m.leave(err)
+	if !running {
+		m.leave(err)
+		return
+	}
+	m.fault = err
+	m.prepare("the member stops: " + err.Error())
 }
 
 // refusal is the error behind a code that stays the same however often one asks, nil for the others.

@@ -56,7 +56,7 @@ type Machine struct {
 
 	beatAt, retryAt, followAt, leaveBy time.Time // zero: not due
 	wake                               time.Time
-	fault                              error // to be told when the member has left
+	fault                              error // why the member leaves
 }
 
 // applied is the assignment that the member has.

@@ -74,7 +74,7 @@ func TestAnswersByState(t *testing.T) {
 		{"rejoin: unknown member", rejoin(kcode.UnknownMemberID, nil), "joining Lost Prepare[]", ""},
 		{"rejoin: fenced", rejoin(kcode.FencedInstanceID, nil), "joining Lost Prepare[]", ""},
 		{"rejoin: loading", rejoin(kcode.CoordinatorLoadInProgress, nil), "joining", "joining SendJoin(me)"},
-		{"rejoin: other protocol", rejoin(kcode.InconsistentGroupProtocol, nil), "stopped Lost SendLeave", ""},
+		{"rejoin: other protocol", rejoin(kcode.InconsistentGroupProtocol, nil), "joining Lost Prepare[]", ""},
 
 		{"sync: rebalance", sync(kcode.RebalanceInProgress, nil), "joining SendJoin(me)", ""},
 		{"sync: generation", sync(kcode.IllegalGeneration, nil), "joining SendJoin(me)", ""},
