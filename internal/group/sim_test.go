@@ -82,7 +82,9 @@ type process struct {
 	m       *Machine
 	alive   bool
 	frozen  bool
-	held    []func() // what would have happened while it was frozen
+	cutOff  bool                  // no broker can be reached
+	slowBy  map[int]time.Duration // longer ways, by connection
+	held    []func()              // what would have happened while it was frozen
 	conns   [3]modelbroker.Conn
 	node    [3]string
 	run     map[task.ID]bool
@@ -424,7 +426,7 @@ func (p *process) call(kind int, addr string, timeout time.Duration, req modelbr
 		node, err := strconv.Atoi(addr)
 		require.NoError(w.t, err)
 		conn, err := w.broker.Dial(int32(node))
-		if err != nil {
+		if err != nil || p.cutOff {
 			fail()
 			return
 		}
@@ -439,7 +441,7 @@ func (p *process) call(kind int, addr string, timeout time.Duration, req modelbr
 			w.at(time.Duration(w.rng.IntN(300))*time.Millisecond, func() { p.step(ev) })
 		}
 	}}
-	w.at(w.latency(), func() {
+	w.at(w.latency()+p.slowBy[kind], func() {
 		if w.calls[id] != nil {
 			w.broker.Receive(w.now, conn, id, req)
 		}
