@@ -23,10 +23,12 @@ func NoMoves(s State, reason string) Plan { return noMoves(newView(s), reason) }
 func (v *view) plan() Plan {
 	v.settleClaims()
 	v.settleReleases()
-	v.readPromises()
+	v.readPlans()
 	v.placeHeld()
 	v.placePromised()
 	v.balance()
+	v.budget()
+	v.placeStandbys()
 	return v.render()
 }
 
@@ -34,6 +36,7 @@ func noMoves(v *view, reason string) Plan {
 	v.settleClaims()
 	v.returnReleases()
 	if !v.hidden {
+		v.placeHeld()
 		v.placeAll()
 	}
 	p := v.render()

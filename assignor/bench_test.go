@@ -31,7 +31,7 @@ func TestPlanningIsFast(t *testing.T) {
 		p := Assign(s)
 		require.Less(t, time.Since(start), 2*time.Second)
 		require.Empty(t, p.Degraded)
-		g.settle(t, 3)
+		g.settle(t, 12)
 	}
 	requireBalanced(t, g.subs, g.runs())
 }

@@ -109,6 +109,13 @@ const (
 	wireLagZero    = 2
 )
 
+// A replica's kind and flags share a byte.
+const (
+	replicaKind    = 0x3f
+	replicaStalled = 0x40
+	replicaReady   = 0x80
+)
+
 func (w *writer) replicas(in []Replica) {
 	ids := make([]task.ID, len(in))
 	for i, r := range in {
@@ -116,9 +123,12 @@ func (w *writer) replicas(in []Replica) {
 	}
 	w.list(ids, func(w *writer, i int) {
 		r := in[i]
-		kind := byte(r.Kind) & 0x7f
+		kind := byte(r.Kind) & replicaKind
 		if r.Ready {
-			kind |= 0x80
+			kind |= replicaReady
+		}
+		if r.Stalled {
+			kind |= replicaStalled
 		}
 		w.buf = append(w.buf, kind)
 		switch {
@@ -130,45 +140,6 @@ func (w *writer) replicas(in []Replica) {
 			w.number(wireLagUnknown)
 		}
 		w.number(uint64(max(0, r.CatchUp)))
-	})
-}
-
-// marks writes the receivers once each, then the tasks with the receiver's number.
-func (w *writer) marks(in []Mark) {
-	names := map[string]int{}
-	var order []string
-	ids := make([]task.ID, len(in))
-	for i, m := range in {
-		ids[i] = m.Task
-		if _, has := names[m.Receiver]; !has {
-			names[m.Receiver] = len(order)
-			order = append(order, m.Receiver)
-		}
-	}
-	w.number(uint64(len(order)))
-	for _, name := range order {
-		w.text(name)
-	}
-	w.list(ids, func(w *writer, i int) {
-		n := uint64(names[in[i].Receiver]) << 1
-		if in[i].Ready {
-			n |= 1
-		}
-		w.number(n)
-	})
-}
-
-func (w *writer) incoming(in []Incoming) {
-	ids := make([]task.ID, len(in))
-	for i, x := range in {
-		ids[i] = x.Task
-	}
-	w.list(ids, func(w *writer, i int) {
-		b := byte(0)
-		if in[i].Instant {
-			b = 1
-		}
-		w.buf = append(w.buf, b)
 	})
 }
 
@@ -318,7 +289,7 @@ func (r *reader) counts() (out []Count) {
 func (r *reader) replicas() (out []Replica) {
 	r.list(func(id task.ID) {
 		kind := r.octet()
-		x := Replica{Task: id, Kind: Kind(kind & 0x7f), Ready: kind&0x80 != 0}
+		x := Replica{Task: id, Kind: Kind(kind & replicaKind), Ready: kind&replicaReady != 0, Stalled: kind&replicaStalled != 0}
 		switch lag := r.upTo(math.MaxInt64); lag {
 		case wireLagUnknown:
 			x.Lag = LagUnknown
@@ -330,26 +301,5 @@ func (r *reader) replicas() (out []Replica) {
 		x.CatchUp = int32(r.upTo(math.MaxInt32))
 		out = append(out, x)
 	})
-	return out
-}
-
-func (r *reader) marks() (out []Mark) {
-	names := make([]string, 0)
-	for n := r.upTo(uint64(len(r.buf))); n > 0 && r.err == nil; n-- {
-		names = append(names, r.text())
-	}
-	r.list(func(id task.ID) {
-		n := r.number()
-		if n>>1 >= uint64(len(names)) {
-			r.fail(fmt.Errorf("assignor: receiver %d of %d", n>>1, len(names)))
-			return
-		}
-		out = append(out, Mark{Task: id, Receiver: names[n>>1], Ready: n&1 != 0})
-	})
-	return out
-}
-
-func (r *reader) incoming() (out []Incoming) {
-	r.list(func(id task.ID) { out = append(out, Incoming{Task: id, Instant: r.octet()&1 != 0}) })
 	return out
 }

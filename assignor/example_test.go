@@ -7,8 +7,8 @@ import (
 	"github.com/understudy-streams/understudy/task"
 )
 
-// A member joins a group of one. The owner keeps its tasks in this round and is told which one shall move; the newcomer asks for the round in
-// which it gets it.
+// A member joins a group of one. The owner keeps its tasks and is told which one shall move; the newcomer learns it and asks for a round when
+// it has.
 func ExampleAssign() {
 	hashes := []assignor.Hash{{Subtopology: 0, Sum: 1}}
 	plan := assignor.Assign(assignor.State{
@@ -19,13 +19,13 @@ func ExampleAssign() {
 		},
 	})
 	for _, m := range plan.Members {
-		fmt.Println(m.ID, "runs", m.Active, "marked", m.Marks, "asks again", m.FollowUp.Kind == assignor.Now)
+		fmt.Println(m.ID, "runs", m.Active, "marked", m.Marks, "learns", m.Learners)
 	}
 	for _, m := range plan.Moves {
 		fmt.Println(m.Reason)
 	}
 	// Output:
-	// worker-a runs [0_0 0_1] marked [{0_0 worker-b true}] asks again false
-	// worker-b runs [] marked [] asks again true
-	// task 0_0 moves to worker-b: worker-a has 2 more tasks
+	// worker-a runs [0_0 0_1] marked [{0_0 worker-b false}] learns []
+	// worker-b runs [] marked [] learns [{0_0 worker-a false}]
+	// task 0_0 moves to worker-b when it has learned it: worker-a has 2 more tasks
 }

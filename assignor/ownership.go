@@ -88,26 +88,11 @@ func (v *view) releaser(t *taskView) int {
 // promisee is the member that shall get the task and is ready for it.
 func (v *view) promisee(t *taskView) int {
 	for _, h := range t.copies {
-		if rank(h) < 2 && v.canTake(t, h.member) {
+		if h.planned() && h.ready && v.canTake(t, h.member) {
 			return h.member
 		}
 	}
 	return nobody
-}
-
-// readPromises takes up the moves that an earlier plan began: the task counts as moved, so that no other is moved in its place.
-func (v *view) readPromises() {
-	for _, t := range v.tasks {
-		if !t.claimed || t.pinned {
-			continue
-		}
-		for _, h := range t.copies {
-			if (h.Kind == Promised || h.Kind == Learner) && h.member != t.owner && v.canTake(t, h.member) {
-				v.rehome(t, h.member)
-				break
-			}
-		}
-	}
 }
 
 func (v *view) rehome(t *taskView, m int) {
@@ -124,24 +109,32 @@ func (v *view) placeHeld() {
 		if t.owner != nobody || t.frozen || !t.sub.Stateful {
 			continue
 		}
-		best := nobody
-		for i, h := range t.copies {
-			if h.Kind == Promised || !v.canTake(t, h.member) {
+		var best *held
+		for i := range t.copies {
+			h := &t.copies[i]
+			if !h.copied || !v.canTake(t, h.member) {
 				continue
 			}
-			if best == nobody || closer(h, t.copies[best]) || sameLag(h, t.copies[best]) && v.lighter(h.member, t.copies[best].member) {
-				best = i
+			if best == nil {
+				best = h
+			} else if h.lag == best.lag && h.restoring == best.restoring && v.lighter(h.member, best.member) {
+				best = h
 			}
 		}
-		if best == nobody {
-			continue
+		if best != nil {
+			v.placeAt(t, *best)
 		}
-		h := t.copies[best]
-		why := fmt.Sprintf("%s has the least lag, %d", v.name(h.member), h.Lag)
-		if h.Lag < 0 {
-			why = v.name(h.member) + " has a copy of its state"
-		}
-		v.place(t, h.member, why)
+	}
+}
+
+func (v *view) placeAt(t *taskView, h held) {
+	switch {
+	case h.restoring: // it was given the task before, so nothing changes
+		v.own(t, h.member)
+	case h.lag < 0:
+		v.place(t, h.member, v.name(h.member)+" has a copy of its state")
+	default:
+		v.place(t, h.member, fmt.Sprintf("%s has the least lag, %d", v.name(h.member), h.lag))
 	}
 }
 
@@ -152,21 +145,14 @@ func (v *view) placePromised() {
 		if t.owner != nobody || t.frozen {
 			continue
 		}
-		if to := v.promisee(t); to != nobody {
-			v.place(t, to, "it was promised to "+v.name(to))
+		for _, h := range t.copies {
+			if h.planned() && v.canTake(t, h.member) {
+				v.place(t, h.member, "it was promised to "+v.name(h.member))
+				break
+			}
 		}
 	}
 }
-
-// closer says whether a's copy is nearer to the end than b's. A lag that is not known is farther than any that is.
-func closer(a, b held) bool {
-	if a.Lag < 0 || b.Lag < 0 {
-		return a.Lag >= 0 && b.Lag < 0
-	}
-	return a.Lag < b.Lag
-}
-
-func sameLag(a, b held) bool { return a.Lag == b.Lag || a.Lag < 0 && b.Lag < 0 }
 
 // lighter says whether a has less to do than b, for its capacity.
 func (v *view) lighter(a, b int) bool {

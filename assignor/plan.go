@@ -49,7 +49,8 @@ type Incoming struct {
 	Task task.ID
 	// Owner runs the task until then.
 	Owner string
-	// Instant: take it in the next round as you are. Otherwise learn it first.
+	// Instant: take it in the next round as you are; a copy that is there, of a standby or of a learner that is ready, goes on following until
+	// then. The member says at its next join that it was promised the task (Promised), beside the copy. Otherwise learn it first.
 	Instant bool
 }
 

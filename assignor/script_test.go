@@ -94,7 +94,33 @@ func (g *groupModel) command(t *testing.T, w []string) string {
 		if len(w) > 3 {
 			r.Lag = Lag(number(t, w[3]))
 		}
-		g.members[arg(1)].Replicas = append(g.members[arg(1)].Replicas, r)
+		g.members[arg(1)].copies[r.Task] = r
+	case "gate": // gate always: marked tasks are given up whoever is ready
+		g.gate = map[string]func(*groupModel, Mark) bool{"always": always, "board": board}[arg(1)]
+	case "standbys":
+		g.policy.Standbys = number(t, arg(1))
+	case "budget": // budget 4 16: learners per member and in all
+		g.policy.LearnersPerMember, g.policy.Learners = number(t, arg(1)), number(t, arg(2))
+	case "spread":
+		g.policy.SpreadTags = w[1:]
+	case "ready": // ready c 0_1: c has learned that task; without a task, all have learned and restored all
+		if len(w) == 1 {
+			g.catchUp()
+		} else {
+			g.members[arg(1)].ready(parse(t, arg(2)))
+		}
+	case "lag": // lag c 0_1 700
+		p := g.members[arg(1)]
+		r := p.copies[parse(t, arg(2))]
+		r.Lag = Lag(number(t, arg(3)))
+		p.copies[r.Task] = r
+	case "stall":
+		p := g.members[arg(1)]
+		r := p.copies[parse(t, arg(2))]
+		r.Stalled = true
+		p.copies[r.Task] = r
+	case "slow": // restoring takes until the next "ready"
+		g.slow = true
 	case "round":
 		g.round()
 		return g.print()
@@ -104,6 +130,11 @@ func (g *groupModel) command(t *testing.T, w []string) string {
 			require.Less(t, i, 10, "does not settle:\n%s", out.String())
 			again = g.round()
 			out.WriteString(g.print())
+			if !again && g.busy() {
+				g.catchUp()
+				out.WriteString("all are ready\n")
+				again = true
+			}
 		}
 		return out.String()
 	default:
@@ -134,6 +165,16 @@ func (g *groupModel) option(t *testing.T, name, o string) (*player, bool) {
 		sub, sum, _ := strings.Cut(value, ":")
 		p.Hashes = slices.DeleteFunc(p.Hashes, func(h Hash) bool { return h.Subtopology == int32(number(t, sub)) })
 		p.Hashes = append(p.Hashes, Hash{Subtopology: int32(number(t, sub)), Sum: uint64(number(t, sum))})
+	case "rack":
+		p.Rack = value
+	case "process":
+		copy(p.Process[:], value)
+	case "tag":
+		tag, word, _ := strings.Cut(value, ":")
+		if p.Tags == nil {
+			p.Tags = map[string]string{}
+		}
+		p.Tags[tag] = word
 	case "draining":
 		p.Draining = true
 	case "opaque":

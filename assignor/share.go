@@ -15,7 +15,7 @@ type demand struct {
 	stateful []bool  // by subtopology
 	tasks    []int   // by subtopology: tasks to hand out
 	have     [][]int // by subtopology and member: homes now
-	fresh    [][]int // of those, tasks that came just now and should not move again
+	fresh    [][]int // of those, tasks that came just now, or whose move has begun, and that should not move again
 	form     [][]form
 }
 
@@ -111,7 +111,7 @@ func roundRows(d demand, rows [][]exact, all, state []float64) [][]bool {
 			cost := int64(0)
 			if over := d.have[i][m] - x.whole; over > 0 { // rounding up saves a move
 				cost = -move
-				if d.have[i][m]-d.fresh[i][m] < over { // and spares one that moved just now
+				if d.have[i][m]-d.fresh[i][m] < over { // and spares one that should not move again
 					cost--
 				}
 			}

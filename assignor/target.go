@@ -2,7 +2,6 @@ package assignor
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 )
 
@@ -30,6 +29,7 @@ func (v *view) balance() {
 		}
 	}
 	want := share(d).want
+	v.noteShares(want)
 	for s, sub := range v.subs {
 		room := make([]int, len(v.members))
 		for m := range room {
@@ -38,6 +38,23 @@ func (v *view) balance() {
 		dl := &deal{view: v, sub: sub, room: room}
 		dl.place(orphans[s])
 		dl.move()
+	}
+}
+
+// noteShares keeps how many states each member shall hold in the end for the tasks it runs: standbys are dealt with a view to that.
+func (v *view) noteShares(want [][]int) {
+	v.shares = make([]int, len(v.members))
+	for s, sub := range v.subs {
+		for m, n := range want[s] {
+			if sub.Stateful {
+				v.shares[m] += n
+			}
+		}
+		for _, t := range sub.tasks {
+			if sub.Stateful && t.pinned && t.home != nobody {
+				v.shares[t.home]++
+			}
+		}
 	}
 }
 
@@ -70,11 +87,11 @@ func (d *deal) place(orphans []*taskView) {
 	}
 }
 
-// roomiest is the member that lacks most tasks, of those that can take this one.
+// roomiest is the member that lacks most tasks, of those that can be given this one.
 func (d *deal) roomiest(t *taskView) int {
 	best := nobody
 	for m, r := range d.room {
-		if r <= 0 || !d.canTake(t, m) {
+		if r <= 0 || !d.mayGo(t, m) {
 			continue
 		}
 		if best == nobody || r > d.room[best] || r == d.room[best] && d.lighter(m, best) {
@@ -84,32 +101,56 @@ func (d *deal) roomiest(t *taskView) int {
 	return best
 }
 
+func (d *deal) mayGo(t *taskView, m int) bool {
+	if t.owner == nobody {
+		return d.canTake(t, m)
+	}
+	return m != t.shunned && d.canLearn(t, m)
+}
+
 // move takes tasks from those who have too many, in this order: moves that were begun and no longer help, tasks of which a member that lacks
-// one has a copy, any others; of equal ones a task that changed its owner just now comes last, then the lowest number decides.
+// one has a copy, caught up or not, any others; of equal ones a task that changed its owner just now comes last, then the lowest number decides.
+// Only where nothing else is left does a learner that was given up go on.
 func (d *deal) move() {
 	movable := slices.Clone(d.sub.tasks)
 	movable = slices.DeleteFunc(movable, func(t *taskView) bool { return t.home == nobody || t.pinned || d.room[t.home] >= 0 })
 	slices.SortStableFunc(movable, func(a, b *taskView) int {
 		return cmp.Or(cmp.Compare(order(a), order(b)), a.id.Compare(b.id))
 	})
-	for _, t := range movable {
-		if t.home != t.owner {
-			d.take(t, d.back(t))
+	d.each(d.begun(movable), d.back)
+	d.each(movable, func(t *taskView) int { return d.copyHolder(t, true) })
+	d.each(movable, func(t *taskView) int { return d.copyHolder(t, false) })
+	d.each(movable, d.roomiest)
+	d.each(movable, d.resume)
+}
+
+// each moves those tasks whose home still has too many to where the function says.
+func (d *deal) each(tasks []*taskView, where func(*taskView) int) {
+	for _, t := range tasks {
+		if d.room[t.home] < 0 {
+			if to := where(t); to != nobody {
+				d.take(t, to)
+			}
 		}
-	}
-	for _, t := range movable {
-		d.take(t, d.copyHolder(t))
-	}
-	for _, t := range movable {
-		d.take(t, d.roomiest(t))
 	}
 }
 
+// order says which tasks are better left alone: those that changed their owner just now, and those of moves that were begun.
 func order(t *taskView) int {
-	if t.fresh {
+	if t.fresh || t.home != t.owner {
 		return 1
 	}
 	return 0
+}
+
+// begun are the moves that an earlier plan began, those that have come least far first.
+func (d *deal) begun(movable []*taskView) []*taskView {
+	out := slices.DeleteFunc(slices.Clone(movable), func(t *taskView) bool { return t.home == t.owner })
+	slices.SortStableFunc(out, func(a, b *taskView) int {
+		x, y := a.learner(), b.learner()
+		return cmp.Or(yesFirst(y.ready, x.ready), -compareLag(x.lag, y.lag))
+	})
+	return out
 }
 
 // back is where a task goes whose move has lost its purpose: it stays with its owner if that has room.
@@ -121,39 +162,27 @@ func (d *deal) back(t *taskView) int {
 }
 
 // copyHolder is the member that lacks a task and has the best copy of this one.
-func (d *deal) copyHolder(t *taskView) int {
+func (d *deal) copyHolder(t *taskView, ready bool) int {
 	for _, h := range t.copies {
-		if h.Kind != Promised && d.room[h.member] > 0 && d.canTake(t, h.member) {
+		if h.copied && (h.ready || !ready) && d.room[h.member] > 0 && d.mayGo(t, h.member) {
 			return h.member
 		}
 	}
 	return nobody
 }
 
-// take moves a task to a member, if there is one and the task's home still has too many.
+// resume is the member that learned the task in vain, if it still lacks one.
+func (d *deal) resume(t *taskView) int {
+	if t.shunned != nobody && d.room[t.shunned] > 0 && d.canLearn(t, t.shunned) {
+		return t.shunned
+	}
+	return nobody
+}
+
 func (d *deal) take(t *taskView, to int) {
 	from := t.home
-	if to == nobody || d.room[from] >= 0 {
-		return
-	}
 	t.reason = d.why(t, from, to)
 	d.rehome(t, to)
 	d.room[from]++
 	d.room[to]--
-}
-
-// why puts the reason of a move in words. It is asked before the move is noted.
-func (d *deal) why(t *taskView, from, to int) string {
-	a, b := d.members[from], d.members[to]
-	head := fmt.Sprintf("task %s moves to %s: %s ", t.id, b.ID, a.ID)
-	if d.sub.form[from] == drains {
-		return head + "is draining"
-	}
-	if a.weight != b.weight {
-		return head + fmt.Sprintf("has %d tasks for a capacity of %d, %s has %d for %d", a.load, a.weight, b.ID, b.load, b.weight)
-	}
-	if more := a.load - b.load; more > 1 {
-		return head + fmt.Sprintf("has %d more tasks", more)
-	}
-	return head + fmt.Sprintf("has %d more tasks of subtopology %d", d.room[to]-d.room[from], d.sub.ID)
 }

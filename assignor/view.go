@@ -19,6 +19,9 @@ type view struct {
 	frozen  []task.ID
 	moves   []Move
 	forms   []Hash
+	policy  Policy
+	// shares are how many stateful tasks each member shall run in the end.
+	shares []int
 	// hidden: there is a member whose claims are not known.
 	hidden bool
 }
@@ -31,8 +34,10 @@ type member struct {
 	unfit   map[task.ID]bool
 	hashes  map[int32]uint64
 	code    Code
-	again   bool // asks for the next round, to repair a double claim
-	load    int  // tasks that have their home here
+	again   bool  // asks for the next round, to repair a double claim
+	load    int   // tasks that have their home here
+	process int   // the same number for members of one process
+	places  []int // where it runs, by the rack and each tag over which copies are spread; 0 is not known
 }
 
 type subtopology struct {
@@ -59,7 +64,7 @@ type taskView struct {
 	sub     *subtopology
 	claims  []int // members, sorted
 	release []int
-	copies  []held // replicas and promises, best first
+	copies  []held // what others hold of it, best first
 	// owner runs the task in this generation, nobody if it has none yet.
 	owner int
 	// home is where it shall run in the end; a task whose home is not its owner is marked.
@@ -70,16 +75,13 @@ type taskView struct {
 	pinned  bool // takes no part in the balance
 	fresh   bool // changed its owner in this very plan
 	reason  string
-}
-
-// held is a copy of a task, or a promise, at a member.
-type held struct {
-	member int
-	Replica
+	// shunned is a member that has tried to learn the task in vain, nobody if there is none.
+	shunned  int
+	standbys []int // members
 }
 
 func newView(s State) *view {
-	v := &view{byID: map[task.ID]*taskView{}}
+	v := &view{byID: map[task.ID]*taskView{}, policy: s.Policy.withDefaults(len(s.Members))}
 	v.addMembers(s.Members)
 	v.addTopology(s.Subtopologies)
 	v.addClaims()
@@ -104,6 +106,7 @@ func (v *view) addMembers(in []Member) {
 		v.hidden = v.hidden || m.Hidden
 		v.members = append(v.members, x)
 	}
+	v.settlePlaces()
 }
 
 func setOf(ids []task.ID) map[task.ID]bool {
@@ -132,7 +135,7 @@ func (v *view) task(id task.ID, sub *subtopology) *taskView {
 	if t := v.byID[id]; t != nil {
 		return t
 	}
-	t := &taskView{id: id, sub: sub, owner: nobody, home: nobody}
+	t := &taskView{id: id, sub: sub, owner: nobody, home: nobody, shunned: nobody}
 	v.byID[id] = t
 	sub.tasks = append(sub.tasks, t)
 	return t
@@ -172,49 +175,14 @@ func (v *view) addClaims() {
 	}
 }
 
-func (v *view) addReplicas() {
-	for _, m := range v.members {
-		for _, r := range m.Replicas {
-			if t := v.byID[r.Task]; t != nil && r.Lag != LagRunning {
-				t.copies = append(t.copies, held{m.n, r})
-			}
-		}
-	}
-	for _, t := range v.tasks {
-		slices.SortStableFunc(t.copies, compareHeld)
-	}
-}
-
-// compareHeld puts promises first, then ready learners, then the copies that are closest to the end; what is not known comes last.
-func compareHeld(a, b held) int {
-	if c := cmp.Compare(rank(a), rank(b)); c != 0 {
-		return c
-	}
-	if a.Lag != b.Lag {
-		switch {
-		case a.Lag < 0:
-			return 1
-		case b.Lag < 0:
-			return -1
-		}
-		return cmp.Compare(a.Lag, b.Lag)
-	}
-	return cmp.Compare(a.member, b.member)
-}
-
-func rank(h held) int {
-	switch {
-	case h.Kind == Promised:
-		return 0
-	case h.Kind == Learner && h.Ready:
-		return 1
-	}
-	return 2
-}
-
 // canTake says whether the task may be given to the member.
 func (v *view) canTake(t *taskView, m int) bool {
 	return t.sub.form[m] == takes && !v.members[m].unfit[t.id]
+}
+
+// canLearn says whether the task may move to the member while its owner runs it. The members of one process share a state directory.
+func (v *view) canLearn(t *taskView, m int) bool {
+	return m != t.owner && v.canTake(t, m) && (!t.sub.Stateful || v.members[m].process != v.members[t.owner].process)
 }
 
 func (v *view) name(m int) string { return v.members[m].ID }

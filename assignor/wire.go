@@ -46,6 +46,8 @@ type PlanData struct {
 	Marks    []Mark
 	Learners []Incoming
 	Standbys []Copy
+	// Moves are those that begin or end at the member. A large group goes without.
+	Moves []Move
 	// Counts are the partition counts that the plan was made with, Hashes the forms that it was made for.
 	Counts   []Count
 	Hashes   []Hash
@@ -75,14 +77,16 @@ const (
 	fieldGeneration = 1
 	fieldMembers    = 2
 	fieldActive     = 3
-	fieldMarks      = 4
-	fieldLearners   = 5
-	fieldStandbys   = 6
-	fieldCounts     = 7
-	fieldPlanHashes = 8
-	fieldFollowUp   = 9
-	fieldCode       = 10
-	fieldDigest     = 11
+	fieldNames      = 4 // before all that names a member
+	fieldMarks      = 5
+	fieldLearners   = 6
+	fieldStandbys   = 7
+	fieldMoves      = 8
+	fieldCounts     = 9
+	fieldPlanHashes = 10
+	fieldFollowUp   = 11
+	fieldCode       = 12
+	fieldDigest     = 13
 )
 
 const flagDraining = 1
@@ -152,9 +156,12 @@ func (p PlanData) Append(dst []byte) []byte {
 	w.numberField(fieldGeneration, zigzag(int64(p.Generation)))
 	w.numberField(fieldMembers, uint64(p.Members))
 	w.tasksField(fieldActive, p.Active)
-	w.field(fieldMarks, len(p.Marks) > 0, func(w *writer) { w.marks(p.Marks) })
-	w.field(fieldLearners, len(p.Learners) > 0, func(w *writer) { w.incoming(p.Learners) })
-	w.tasksField(fieldStandbys, standbyTasks(p.Standbys))
+	n := namesOf(p)
+	w.field(fieldNames, len(n.list) > 0, func(w *writer) { w.names(n.list) })
+	w.field(fieldMarks, len(p.Marks) > 0, func(w *writer) { w.marks(p.Marks, n) })
+	w.field(fieldLearners, len(p.Learners) > 0, func(w *writer) { w.incoming(p.Learners, n) })
+	w.field(fieldStandbys, len(p.Standbys) > 0, func(w *writer) { w.standbys(p.Standbys, n) })
+	w.field(fieldMoves, len(p.Moves) > 0, func(w *writer) { w.moves(p.Moves, n) })
 	w.field(fieldCounts, len(p.Counts) > 0, func(w *writer) { w.counts(p.Counts) })
 	w.field(fieldPlanHashes, len(p.Hashes) > 0, func(w *writer) { w.hashes(p.Hashes) })
 	w.field(fieldFollowUp, p.FollowUp.Kind != None, func(w *writer) {
@@ -169,6 +176,7 @@ func (p PlanData) Append(dst []byte) []byte {
 // DecodePlanData reads what PlanData.Append writes.
 func DecodePlanData(b []byte) (PlanData, error) {
 	var p PlanData
+	var names []string
 	err := eachField(b, func(field uint64, r *reader) {
 		switch field {
 		case fieldGeneration:
@@ -177,14 +185,16 @@ func DecodePlanData(b []byte) (PlanData, error) {
 			p.Members = int(r.upTo(maxCapacity))
 		case fieldActive:
 			p.Active = append(p.Active, r.tasks()...)
+		case fieldNames:
+			names = r.names()
 		case fieldMarks:
-			p.Marks = append(p.Marks, r.marks()...)
+			p.Marks = append(p.Marks, r.marks(names)...)
 		case fieldLearners:
-			p.Learners = append(p.Learners, r.incoming()...)
+			p.Learners = append(p.Learners, r.incoming(names)...)
 		case fieldStandbys:
-			for _, id := range r.tasks() {
-				p.Standbys = append(p.Standbys, Copy{Task: id})
-			}
+			p.Standbys = append(p.Standbys, r.standbys(names)...)
+		case fieldMoves:
+			p.Moves = append(p.Moves, r.moves(names)...)
 		case fieldCounts:
 			p.Counts = append(p.Counts, r.counts()...)
 		case fieldPlanHashes:
@@ -201,11 +211,4 @@ func DecodePlanData(b []byte) (PlanData, error) {
 		return PlanData{}, fmt.Errorf("read a plan: %w", err)
 	}
 	return p, nil
-}
-
-func standbyTasks(in []Copy) (out []task.ID) {
-	for _, s := range in {
-		out = append(out, s.Task)
-	}
-	return out
 }

@@ -27,6 +27,7 @@ func sampleMember() MemberData {
 			{Task: id(0, 3), Kind: Learner, Ready: true, Lag: 0, CatchUp: 1},
 			{Task: id(0, 4), Kind: Standby, Lag: LagUnknown},
 			{Task: id(1, 4), Kind: OnDisk, Lag: 1000},
+			{Task: id(1, 4), Kind: Learner, Lag: 1000, Stalled: true},
 			{Task: id(1, 5), Kind: Promised, Ready: true, Lag: LagRunning},
 		},
 	}
@@ -36,7 +37,8 @@ func samplePlan() PlanData {
 	return PlanData{
 		Generation: 7, Members: 200, Active: []task.ID{id(0, 0), id(0, 5), id(3, 1)},
 		Marks:    []Mark{{id(0, 0), "b", true}, {id(0, 5), "c", false}, {id(3, 1), "b", false}},
-		Learners: []Incoming{{Task: id(1, 1), Instant: true}, {Task: id(1, 3)}}, Standbys: []Copy{{Task: id(2, 2)}},
+		Learners: []Incoming{{Task: id(1, 1), Owner: "bob", Instant: true}, {Task: id(1, 3)}}, Standbys: []Copy{{id(2, 2), "bo"}, {id(2, 3), ""}},
+		Moves:  []Move{{id(1, 1), Marked, "bob", "c", "why"}, {id(1, 9), Placed, "", "c", ""}},
 		Counts: []Count{{0, 6}, {3, 200}}, Hashes: []Hash{{0, 9}}, FollowUp: FollowUp{Kind: At, AtMs: 3000},
 		Code: TopologyConflict, Digest: 0xfeedface,
 	}
@@ -54,21 +56,23 @@ func TestWireBytes(t *testing.T) {
 		{"member", sampleMember().Append(nil), []string{
 			"0101",                                   // version, oldest reader
 			"0110aa0000000000000000000000000000bb",   // process
-			"0202ac02", "030105", "040103", "050103", // join 300, flags, topology version, capacity
+			"0202ac02", "030101", "040103", "050103", // join 300, flags, topology version, capacity
 			"060d" + "02617a0161" + "047a6f6e65027a31", // tags
 			"0712" + "000102030405060708" + "02ffffffffffffffff",
 			"0808" + "00020101" + "02018201", // claims: subtopology, how many, gaps
 			"0903000100", "0a03000102", "0b03010107",
-			"0c15" + "0002" + "03810201" + "01020000" + "0102" + "0403ea0700" + "01840100",
+			"0c1a" + "0002" + "03810201" + "01020000" + "0103" + "0403ea0700" + "0041ea0700" + "01840100", // kind and flags, lag + 2, seconds
 			"00", // end
 		}},
-		{"empty plan", PlanData{}.Append(nil), []string{"0101", "0b08", "0000000000000000", "00"}},
+		{"empty plan", PlanData{}.Append(nil), []string{"0101", "0d08", "0000000000000000", "00"}},
 		{"plan", samplePlan().Append(nil), []string{
 			"0101", "01010e", "0202c801",
 			"0307" + "00020005" + "030101",
-			"040f" + "0201620163" + "0002" + "0001" + "0502" + "0301" + "0100", // receivers, then tasks with the receiver's number
-			"0506" + "0102" + "0101" + "0200", "0603" + "020102",
-			"0705" + "0006" + "03c801", "0809" + "000000000000000009", "0903" + "02b817", "0a0101", "0b0800000000feedface", "00",
+			"040c" + "000162" + "01016f" + "020162" + "000163",  // names: what is as before, and the rest
+			"050a" + "0002" + "0003" + "0508" + "0301" + "0102", // tasks with the receiver's number
+			"0606" + "0102" + "0107" + "0200", "0706" + "0202" + "0202" + "0100",
+			"080f" + "0102" + "01000304" + "03776879" + "08020004" + "00",
+			"0905" + "0006" + "03c801", "0a09" + "000000000000000009", "0b03" + "02b817", "0c0101", "0d0800000000feedface", "00",
 		}},
 		{"subscription", sub.Append(nil), []string{
 			"0003", "00000002" + "000161" + "000162", "00000002" + "0102",
