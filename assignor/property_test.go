@@ -95,6 +95,7 @@ func (g *groupModel) runs() map[string][]task.ID {
 func TestGroupsConverge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := newGroup(drawSubs(t, 4, 7)...)
+		g.policy.LearnersPerMember, g.policy.Learners = 100, 100
 		next := 0
 		g.add("m0")
 		for range rapid.IntRange(1, 12).Draw(t, "steps") {
@@ -413,6 +414,7 @@ func TestManyPartitions(t *testing.T) {
 func TestDraining(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := newGroup(drawSubs(t, 3, 8)...)
+		g.policy.LearnersPerMember, g.policy.Learners = 100, 100
 		for i := range rapid.IntRange(1, 5).Draw(t, "members") {
 			g.add(fmt.Sprintf("m%d", i))
 		}
