@@ -34,14 +34,14 @@ func (e *Engine) admit() bool {
 	var next *restorePart
 	used, reading := 0, 0
 	for _, l := range e.order {
-		if l.state != lifeRestoring {
+		if !l.restores() {
 			continue
 		}
 		for _, p := range l.restore {
 			switch {
-			case p.waits && (next == nil || p.end-p.pos < next.end-next.pos):
+			case p.waits && (next == nil || before(l, p, life, next)):
 				life, next = l, p
-			case !p.waits && !p.done && !p.wiping:
+			case p.begun && !p.waits && !p.done && !p.wiping:
 				n, counts := e.holds(p)
 				used += n
 				reading += counts
@@ -59,6 +59,14 @@ func (e *Engine) admit() bool {
 	next.waits, next.room, next.heard = false, room, e.now
 	e.readPart(life, next)
 	return true
+}
+
+// before orders the restores that wait: a task that shall run comes before one that only follows, and the least to read comes first.
+func before(l *life, p *restorePart, other *life, than *restorePart) bool {
+	if a, b := l.role == Active, other.role == Active; a != b {
+		return a
+	}
+	return p.end-p.pos < than.end-than.pos
 }
 
 // roomFor estimates what a restore will hold: half as much again as one bulk write, so that reading goes on meanwhile, or all that is left.

@@ -157,7 +157,7 @@ func (e *Engine) sendCommit(ready []*life) {
 
 func (e *Engine) offsetsCommitted(ev OffsetsCommitted) {
 	c := &e.committer
-	if ev.Request != c.request || c.request == 0 {
+	if e.boardWritten(ev) || ev.Request != c.request || c.request == 0 {
 		return
 	}
 	sent := c.sent
@@ -265,8 +265,8 @@ func (e *Engine) offsetsIn(l *life) {
 		return
 	}
 	s.phase = awaitStore
-	l.ops = append(l.ops, storeOp{})
-	e.do(Apply{Task: l.id, Epoch: l.epoch, Batch: b})
+	l.ops = append(l.ops, storeOp{batch: b})
+	e.do(Apply{Task: l.id, Epoch: l.key, Batch: b})
 }
 
 func (e *Engine) committed(l *life, err error) {
@@ -275,12 +275,15 @@ func (e *Engine) committed(l *life, err error) {
 }
 
 func (e *Engine) applied(ev Applied) {
-	l := e.alive(ev.Task, ev.Epoch)
+	l := e.holder(ev.Task, ev.Epoch)
 	if l == nil || len(l.ops) == 0 {
 		return
 	}
 	op := l.ops[0]
 	l.ops = append(l.ops[:0], l.ops[1:]...)
+	if ev.Err == nil {
+		l.wrote(op)
+	}
 	switch {
 	case l.state == lifeClosing:
 		e.closeStores(l)
@@ -292,6 +295,19 @@ func (e *Engine) applied(ev Applied) {
 		e.partApplied(l, op.part)
 	case l.sealed != nil && l.sealed.phase == awaitStore:
 		e.committed(l, nil)
+	}
+}
+
+// wrote keeps track of the stored positions.
+func (l *life) wrote(op storeOp) {
+	if op.wipe {
+		l.at[op.part.store] = statestore.NoPosition
+		return
+	}
+	for i := range op.batch.Stores {
+		if b := &op.batch.Stores[i]; b.Position >= 0 {
+			l.at[b.Store] = b.Position
+		}
 	}
 }
 

@@ -20,22 +20,26 @@ const (
 
 // Config describes an application to its Engine. Zero durations are replaced by the defaults named here.
 type Config struct {
-	Group        group.Config
-	Specs        []*task.Spec             // by subtopology
-	Hashes       map[int32]uint64         // of the structure of each subtopology
-	NoOffset     func(topic string) Reset // nothing committed yet; nil means earliest
-	OutOfRange   func(topic string) Reset // the committed offset is not there any more; nil means stop
-	Release      time.Duration            // budget of a release at the start of a rebalance; default 250 ms
-	CloseWithin  time.Duration            // budget of a clean end; default 30 s
-	Gather       time.Duration            // how long the committer waits for other tasks' acks; default 10 ms
-	PurgeEvery   time.Duration            // of repartition topics; default 30 s (repartition.purge.interval.ms)
-	RefreshEvery time.Duration            // of metadata; default 30 s (metadata.max.age.ms)
-	Backoff      time.Duration            // before something is tried again, doubled up to 2 s; default 100 ms (retry.backoff.ms)
-	MissingFor   time.Duration            // how long a topic may be gone before the application ends; default 10 s
-	QueueBytes   int                      // bound of an input partition's queue; default 4 MiB
-	RestoreBytes int                      // of one bulk write of a restore; those of all stores read three times as much ahead; default 32 MiB
-	MaxStuck     int                      // user calls past the watchdog before the application ends; default 3
-	StateDir     string                   // where the stores are, for errors
+	Group         group.Config
+	Specs         []*task.Spec             // by subtopology
+	Hashes        map[int32]uint64         // of the structure of each subtopology
+	NoOffset      func(topic string) Reset // nothing committed yet; nil means earliest
+	OutOfRange    func(topic string) Reset // the committed offset is not there any more; nil means stop
+	Release       time.Duration            // budget of a release at the start of a rebalance; default 250 ms
+	CloseWithin   time.Duration            // budget of a clean end; default 30 s
+	Gather        time.Duration            // how long the committer waits for other tasks' acks; default 10 ms
+	PurgeEvery    time.Duration            // of repartition topics; default 30 s (repartition.purge.interval.ms)
+	RefreshEvery  time.Duration            // of metadata; default 30 s (metadata.max.age.ms)
+	Backoff       time.Duration            // before something is tried again, doubled up to 2 s; default 100 ms (retry.backoff.ms)
+	MissingFor    time.Duration            // how long a topic may be gone before the application ends; default 10 s
+	QueueBytes    int                      // bound of an input partition's queue; default 4 MiB
+	RestoreBytes  int                      // of one bulk write of a restore; those of all stores read three times as much ahead; default 32 MiB
+	MaxStuck      int                      // user calls past the watchdog before the application ends; default 3
+	StateDir      string                   // where the stores are, for errors
+	LearnRate     int                      // bytes a second that standbys and learners take in while tasks run here; default 64 MiB, negative: no bound
+	Coalesce      time.Duration            // how long a learner that is ready waits for others; default 5 s
+	AcceptableLag int64                    // changelog records that a learner may be behind and is ready; default 10,000 (acceptable.recovery.lag)
+	StateCleanup  time.Duration            // after which a state that nobody uses is deleted; default 1 h (state.cleanup.delay.ms)
 }
 
 func (c Config) withDefaults() Config {
@@ -49,6 +53,10 @@ func (c Config) withDefaults() Config {
 	c.QueueBytes = cmp.Or(c.QueueBytes, 4<<20)
 	c.RestoreBytes = cmp.Or(c.RestoreBytes, 32<<20)
 	c.MaxStuck = cmp.Or(c.MaxStuck, 3)
+	c.LearnRate = cmp.Or(c.LearnRate, 64<<20)
+	c.Coalesce = cmp.Or(c.Coalesce, 5*time.Second)
+	c.AcceptableLag = cmp.Or(c.AcceptableLag, 10_000)
+	c.StateCleanup = cmp.Or(c.StateCleanup, time.Hour)
 	if c.NoOffset == nil {
 		c.NoOffset = func(string) Reset { return ResetEarliest }
 	}
@@ -88,11 +96,19 @@ type Engine struct {
 	gaveUp    bool      // the end is not clean: only the goodbye to the group is waited for
 	closeBy   time.Time
 	within    time.Duration // the budget of the end that is under way
+	grounded  bool          // the topics are there, and the group is not joined yet
 	startTry  int
 	startAt   time.Time // when EnsureTopics is tried again
 	ensuring  bool
 	opens     opening
 	restores  restores
+	follow    follower
+	learners  learners
+	board     board
+	stored    stored
+	draining  draining
+	members   int       // of the group, in the last assignment
+	joinedAt  time.Time // when the group was joined for the first time, until it has answered
 	routes    routes
 	committer committer
 	purge     purge
@@ -181,6 +197,12 @@ func (e *Engine) handle(ev Event) {
 		e.diskProbed(ev)
 	case StoresReady:
 		e.storesReady(ev)
+	case Drain:
+		e.drain(ev)
+	case StoredKnown:
+		e.storedKnown(ev)
+	case StoredDropped:
+		e.storedDropped(ev)
 	case Heard:
 		e.note(ev.Note)
 	}
@@ -190,9 +212,12 @@ func (e *Engine) handle(ev Event) {
 func (e *Engine) settle() {
 	e.settlePrepare() // may bring an assignment, which opens tasks
 	e.flushOpens()
+	e.flushFollowers()
+	e.flushLearners()
 	e.flushRestores()
 	e.flushRoutes()
 	e.flushCommits()
+	e.settleDraining()
 	e.settleState()
 }
 
@@ -220,10 +245,12 @@ func (e *Engine) backoff(n int) time.Duration {
 
 func (e *Engine) tick() {
 	e.wake = time.Time{}
-	if e.state == Starting && !e.ensuring && !e.now.Before(e.startAt) {
+	if e.state == Starting && !e.ensuring && !e.grounded && !e.now.Before(e.startAt) {
 		e.ensure()
 	}
 	e.step(group.Tick{})
+	e.beginGroup()
+	e.tickStored()
 	if e.assigned {
 		e.tickRefresh()
 		e.tickPurge()
@@ -270,11 +297,24 @@ func (e *Engine) topicsReady(ev TopicsReady) {
 		e.cfg.QueueBytes = ev.QueueBytes
 	}
 	if e.state == Starting {
-		e.setState(Rebalancing)
-		e.step(group.Start{Topology: e.topology()})
+		e.grounded = true
+		e.beginGroup()
 		return
 	}
 	e.step(group.TopologyChanged{Topology: e.topology()})
+}
+
+// beginGroup joins the group once the topics are there and what is on disk is known.
+func (e *Engine) beginGroup() {
+	if e.state != Starting || !e.grounded || e.lookAtDisk() {
+		return
+	}
+	e.grounded, e.joinedAt = false, e.now
+	e.setState(Rebalancing)
+	e.step(group.Start{Topology: e.topology()})
+	if e.draining.on {
+		e.step(group.Drain{})
+	}
 }
 
 // topology is what the group needs to know of the application.
@@ -323,7 +363,7 @@ func (e *Engine) close(within time.Duration) {
 		switch l.state {
 		case lifeRunning:
 			e.release(l)
-		case lifeOpening, lifeRestoring:
+		case lifeOpening, lifeRestoring, lifeFollowing:
 			e.closeLife(l)
 		}
 	}
@@ -351,7 +391,7 @@ func (e *Engine) settleState() {
 	switch {
 	case e.state == Closing:
 		e.wakeAt(e.closeBy)
-	case e.state == Starting && !e.ensuring:
+	case e.state == Starting && !e.ensuring && !e.grounded:
 		e.wakeAt(e.startAt)
 	}
 }
@@ -361,7 +401,7 @@ func (e *Engine) settled() bool {
 		return false
 	}
 	for _, l := range e.order {
-		if l.state != lifeRunning && !l.stuck {
+		if l.state != lifeRunning && !l.stuck && l.runsHere() {
 			return false
 		}
 	}

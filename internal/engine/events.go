@@ -3,6 +3,7 @@ package engine
 import (
 	"time"
 
+	"github.com/understudy-streams/understudy/assignor"
 	"github.com/understudy-streams/understudy/internal/group"
 	"github.com/understudy-streams/understudy/internal/kcode"
 	"github.com/understudy-streams/understudy/statestore"
@@ -114,6 +115,19 @@ type (
 	}
 	// StoresReady answers ReadyStores.
 	StoresReady struct{ Err error }
+	// Drain hands all tasks over to others before the end. Within is the time for that, after which the application ends all the same; zero means
+	// 10 minutes.
+	Drain struct{ Within time.Duration }
+	// StoredKnown answers ListStored: the states on disk.
+	StoredKnown struct {
+		Tasks []statestore.StoredTask
+		Err   error
+	}
+	// StoredDropped answers DropStored.
+	StoredDropped struct {
+		Task task.ID
+		Err  error
+	}
 	// Heard passes a notice of a shell on to where all notices go.
 	Heard struct{ Note Notice }
 	// MetadataKnown answers RefreshMetadata.
@@ -161,6 +175,9 @@ func (MetadataKnown) engineEvent()    {}
 func (StoreTrouble) engineEvent()     {}
 func (DiskProbed) engineEvent()       {}
 func (StoresReady) engineEvent()      {}
+func (Drain) engineEvent()            {}
+func (StoredKnown) engineEvent()      {}
+func (StoredDropped) engineEvent()    {}
 func (Heard) engineEvent()            {}
 
 // Action is what an Engine wants done.
@@ -177,7 +194,8 @@ type (
 		Coordinator string // its address
 		Parts       []task.TopicPartition
 	}
-	// OpenStores opens the stores of a task; CloseStores closes them.
+	// OpenStores opens the stores of a task; CloseStores closes them. Their Epoch is that of the life which they are opened for; everything that
+	// is done to the stores, and everything that is read of their changelogs, names it, whatever owners the task has meanwhile.
 	OpenStores struct {
 		Task   task.ID
 		Epoch  uint64
@@ -202,6 +220,7 @@ type (
 	StartTask struct {
 		Task       task.ID
 		Epoch      uint64
+		Stores     uint64  // the epoch that its stores were opened under
 		Positions  []int64 // next offset per input
 		StreamTime int64
 	}
@@ -224,6 +243,15 @@ type (
 		Epoch uint64
 		Store int
 	}
+	// FreeReaders lets go of what the last owner of a task read its stores with; they stay open.
+	FreeReaders struct {
+		Task  task.ID
+		Epoch uint64
+	}
+	// ListStored asks for the states on disk whose tasks are not open.
+	ListStored struct{}
+	// DropStored deletes the state of a task that is not open.
+	DropStored struct{ Task task.ID }
 	// ProbeDisk asks whether there is room for the stores.
 	ProbeDisk struct{}
 	// ReadyStores asks for a database that takes writes: one that broke down is opened again. No task has stores open.
@@ -263,6 +291,9 @@ func (StartTask) engineAction()       {}
 func (ToTask) engineAction()          {}
 func (Apply) engineAction()           {}
 func (Wipe) engineAction()            {}
+func (FreeReaders) engineAction()     {}
+func (ListStored) engineAction()      {}
+func (DropStored) engineAction()      {}
 func (ProbeDisk) engineAction()       {}
 func (ReadyStores) engineAction()     {}
 func (CommitOffsets) engineAction()   {}
@@ -310,11 +341,17 @@ const (
 	NoticePutAside       NoticeKind = "put aside"       // the state was damaged: Text, where it lies now
 	NoticeSuspended      NoticeKind = "suspended"       // the disk is full, all tasks end: Err, a *NoRoomError
 	NoticeResumed        NoticeKind = "resumed"         // there is room again: Took
+	NoticeRebalanced     NoticeKind = "rebalanced"      // a rebalance is over: Generation, Text (why), Took, Paused, Moves, Leader, Unassigned, What (why a plan is degraded)
+	NoticeLearned        NoticeKind = "learned"         // a learner is ready: Task, Took, Records (its lag)
+	NoticeStalled        NoticeKind = "stalled"         // a learner does not get closer to the end: Task, Took, Records (its lag)
+	NoticePromoted       NoticeKind = "promoted"        // a copy has become the owner: Task, Took, Records (what it lacked)
+	NoticeCleaned        NoticeKind = "cleaned"         // the state of a task that nobody used was deleted: Task
 )
 
 // Notice is something worth reporting. Only the fields that its kind names are set.
 type Notice struct {
 	Kind       NoticeKind
+	Role       Role
 	State      State
 	Task       task.ID
 	Part       task.TopicPartition
@@ -328,4 +365,15 @@ type Notice struct {
 	Records    int64
 	Took       time.Duration
 	Err        error
+	Paused     []Pause
+	Moves      []assignor.Move
+	Unassigned []task.ID
+	Leader     bool // Moves are those of the whole group, and Unassigned is known
+}
+
+// Pause is a task that stood still in a rebalance. Moved: it went to somebody else in it.
+type Pause struct {
+	Task  task.ID
+	For   time.Duration
+	Moved bool
 }

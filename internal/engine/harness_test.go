@@ -40,6 +40,7 @@ type world struct {
 	join, sync, beat uint64 // requests of the member that are out
 	generation       int32
 	hashes           map[int32]uint64
+	disk             bool // the test answers ListStored
 }
 
 func newWorld(t *testing.T, change func(*Config)) *world {
@@ -63,6 +64,9 @@ func (w *world) step(ev Event) {
 		w.wake = time.Time{}
 	}
 	w.acts = slices.Clone(w.e.Step(w.now, ev))
+	if len(acted[ListStored](w)) > 0 && !w.disk { // there is nothing on disk
+		w.acts = append(w.acts, w.e.Step(w.now, StoredKnown{})...)
+	}
 	w.all = append(w.all, w.acts...)
 	for _, a := range w.acts {
 		if a, ok := a.(Wake); ok && (w.wake.IsZero() || a.At.Before(w.wake)) {
@@ -170,7 +174,7 @@ func (w *world) assign(tasks []task.ID, marked ...task.ID) {
 	w.step(Member{group.JoinDone{Req: w.join, Sent: w.now, MemberID: "m", Generation: w.generation}})
 	plan := assignor.PlanData{Generation: w.generation, Members: 2, Active: tasks}
 	for _, id := range marked {
-		plan.Marks = append(plan.Marks, assignor.Mark{Task: id})
+		plan.Marks = append(plan.Marks, assignor.Mark{Task: id, Receiver: "other", Ready: true})
 	}
 	for sub, h := range w.hashes {
 		plan.Hashes = append(plan.Hashes, assignor.Hash{Subtopology: sub, Sum: h})

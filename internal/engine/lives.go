@@ -6,19 +6,23 @@ import (
 	"slices"
 	"time"
 
+	"github.com/understudy-streams/understudy/statestore"
 	"github.com/understudy-streams/understudy/task"
 )
 
-// life is one life of a task in this process: from its assignment to its end, under one epoch.
+// life is one life of a task in this process: from its assignment to its end, in one role after another.
 type life struct {
 	id      task.ID
-	epoch   uint64
-	grant   int32 // the generation that gave the task to this life
+	key     uint64 // under which its stores are open and its changelogs are read
+	epoch   uint64 // of its owner: another one whenever it is made active
+	grant   int32  // the generation that made it active
 	spec    *task.Spec
+	role    Role
 	state   lifeState
 	since   time.Time
 	stuck   bool
-	again   bool      // assigned again while closing: open it anew afterwards
+	again   bool      // assigned while closing: it goes on as then when it has ended
+	then    Role      // with again
 	owned   bool      // an owner has been started
 	offered int32     // the generation that was applied when it was declared as released, and not resumed since; else 0
 	asked   int       // releases that are not answered yet
@@ -26,21 +30,28 @@ type life struct {
 	ops     []storeOp // Apply and Wipe that are on the way; they are answered in their order
 	shut    bool      // CloseStores was asked for
 
-	open     *openState
-	restore  []*restorePart
-	ends     []int64 // per store: the changelog offset that our next own record gets, where nobody else writes
-	holes    []*hole // per store: what somebody else wrote; the position stays before it until it is repaired
-	rewrites uint64  // Rewrite events that the task was told
-	reads    uint64  // holes that were read
-	sealed   *sealedCommit
-	acked    uint64
-	done     []int64 // per input: committed
+	open      *openState
+	restore   []*restorePart
+	at        []int64   // per store: the stored position
+	learn     *learning // of a standby or learner
+	promotion promotion
+	held      bool    // it was active when the rebalance under way began, and had processed nothing
+	owner     string  // the member that runs the task, as far as the plan says
+	move      string  // the reason of its last move
+	ends      []int64 // per store: the changelog offset that our next own record gets, where nobody else writes
+	holes     []*hole // per store: what somebody else wrote; the position stays before it until it is repaired
+	rewrites  uint64  // Rewrite events that the task was told
+	reads     uint64  // holes that were read
+	sealed    *sealedCommit
+	acked     uint64
+	done      []int64 // per input: committed
 }
 
 // storeOp is a write to a task's stores: of a restore, or of a commit where part is nil.
 type storeOp struct {
-	part *restorePart
-	wipe bool
+	part  *restorePart
+	wipe  bool
+	batch *statestore.Batch // what is written, unless it is wiped
 }
 
 func (l *life) inputs() []task.TopicPartition {
@@ -59,6 +70,14 @@ func (l *life) changelog(store int) task.TopicPartition {
 	return task.TopicPartition{Topic: l.spec.Stores[store].Changelog, Partition: l.id.Partition}
 }
 
+// holder returns the life of a task whose stores are open under key.
+func (e *Engine) holder(id task.ID, key uint64) *life {
+	if l := e.lives[id]; l != nil && l.key == key {
+		return l
+	}
+	return nil
+}
+
 // alive returns the life of a task if it is still in this epoch.
 func (e *Engine) alive(id task.ID, epoch uint64) *life {
 	if l := e.lives[id]; l != nil && l.epoch == epoch {
@@ -72,26 +91,24 @@ func (e *Engine) setLife(l *life, s lifeState) {
 		return
 	}
 	l.state, l.since = s, e.now
-	e.note(Notice{Kind: NoticeTask, Task: l.id, Text: s.String()})
+	e.note(Notice{Kind: NoticeTask, Task: l.id, Role: l.role, Text: s.String()})
 }
 
 // open begins a new life of a task.
-func (e *Engine) open(id task.ID) {
+func (e *Engine) open(id task.ID, role Role) *life {
 	spec := e.specs[id.Subtopology]
 	if spec == nil {
 		e.fail(fmt.Errorf("the group assigned task %s, whose subtopology this program does not have: all members must run the same topology", id))
-		return
+		return nil
 	}
 	e.epochs++
-	l := &life{id: id, epoch: e.epochs, grant: e.granted, spec: spec, since: e.now, done: make([]int64, len(spec.Inputs))}
-	for i := range l.done {
-		l.done[i] = -1
-	}
+	l := &life{id: id, key: e.epochs, epoch: e.epochs, grant: e.granted, spec: spec, role: role, since: e.now, done: make([]int64, len(spec.Inputs))}
 	e.lives[id] = l
 	at, _ := slices.BinarySearchFunc(e.order, id, func(l *life, id task.ID) int { return l.id.Compare(id) })
 	e.order = slices.Insert(e.order, at, l)
-	e.note(Notice{Kind: NoticeTask, Task: id, Text: lifeOpening.String()})
+	e.note(Notice{Kind: NoticeTask, Task: id, Role: role, Text: lifeOpening.String()})
 	e.beginOpen(l)
+	return l
 }
 
 // release asks a running task to take nothing more and to commit what it has done.
@@ -142,8 +159,10 @@ func (e *Engine) closeLife(l *life) {
 	}
 	e.setLife(l, lifeClosing)
 	e.dropRoutes(l)
-	l.sealed, l.restore, l.open = nil, nil, nil
-	e.do(ToSender{Event: ForgetTask{Task: l.id, Epoch: l.epoch}})
+	l.sealed, l.restore, l.open, l.learn = nil, nil, nil, nil
+	if l.role == Active {
+		e.do(ToSender{Event: ForgetTask{Task: l.id, Epoch: l.epoch}})
+	}
 	if l.owned {
 		e.do(ToTask{Task: l.id, Epoch: l.epoch, Event: task.Close{}})
 		return
@@ -172,7 +191,7 @@ func (e *Engine) taskClosed(id task.ID, epoch uint64) {
 	e.closeStores(l)
 }
 
-// closeStores closes the stores once nothing is on the way to them.
+// closeStores closes the stores once nothing is on the way to them, unless the task goes on here in another role.
 func (e *Engine) closeStores(l *life) {
 	if l.shut || l.owned || len(l.ops) > 0 {
 		return
@@ -181,12 +200,16 @@ func (e *Engine) closeStores(l *life) {
 		e.gone(l)
 		return
 	}
+	if l.again && l.at != nil && !l.stuck && !e.stopping() {
+		e.reborn(l)
+		return
+	}
 	l.shut = true
-	e.do(CloseStores{Task: l.id, Epoch: l.epoch})
+	e.do(CloseStores{Task: l.id, Epoch: l.key})
 }
 
 func (e *Engine) storesClosed(ev StoresClosed) {
-	l := e.alive(ev.Task, ev.Epoch)
+	l := e.holder(ev.Task, ev.Epoch)
 	if l == nil {
 		return
 	}
@@ -199,13 +222,14 @@ func (e *Engine) storesClosed(ev StoresClosed) {
 func (e *Engine) gone(l *life) {
 	delete(e.lives, l.id)
 	e.order = slices.DeleteFunc(e.order, func(o *life) bool { return o == l })
-	e.note(Notice{Kind: NoticeTask, Task: l.id, Text: "closed"})
+	e.note(Notice{Kind: NoticeTask, Task: l.id, Role: l.role, Text: "closed"})
+	e.leaveOnDisk(l)
 	if l.stuck {
 		e.unstuck(l)
 		return
 	}
 	if l.again && !e.stopping() {
-		e.open(l.id)
+		e.open(l.id, l.then)
 	}
 }
 

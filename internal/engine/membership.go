@@ -12,6 +12,8 @@ import (
 // prepare is a release under way: the join waits for it, at most for the budget.
 type prepare struct {
 	join  uint64
+	marks []assignor.Mark
+	began time.Time
 	until time.Time
 	ids   []task.ID // to be released
 }
@@ -45,27 +47,41 @@ func (e *Engine) step(ev group.Event) {
 	}
 }
 
-// beginPrepare releases what is to be handed over before the join is sent.
+// beginPrepare releases what is to be handed over before the join is sent. What has not begun to process is let go of as well, at no cost:
+// whoever is closest to its end has it next.
 func (e *Engine) beginPrepare(p group.Prepare) {
-	e.prepare = &prepare{join: p.Join, until: e.now.Add(e.cfg.Release)}
-	for _, mark := range p.Marks {
-		id := mark.Task
-		if !mark.Ready {
+	e.prepare = &prepare{join: p.Join, marks: p.Marks, began: e.now, until: e.now.Add(e.cfg.Release)}
+	e.learners.askAt = time.Time{}
+	marked := map[task.ID]bool{}
+	for _, k := range p.Marks {
+		marked[k.Task] = true
+		if l := e.lives[k.Task]; k.Ready && l != nil && !l.stuck {
+			e.releaseMarked(l)
+		}
+	}
+	for _, l := range slices.Clone(e.order) {
+		if l.role != Active || l.state != lifeOpening && l.state != lifeRestoring {
 			continue
 		}
-		l := e.lives[id]
-		if l == nil || l.stuck {
-			continue
+		switch {
+		case l.follows():
+			e.holdBack(l, Learner)
+			l.held = true
+		case marked[l.id]:
+			e.closeLife(l)
 		}
-		switch l.state {
-		case lifeRunning:
-			e.prepare.ids = append(e.prepare.ids, id)
-			e.release(l)
-		case lifeReleasing:
-			e.prepare.ids = append(e.prepare.ids, id)
-		case lifeOpening, lifeRestoring:
-			e.closeLife(l) // it costs nothing to let go: nothing has been processed
-		}
+	}
+	e.readBoard(p.Marks)
+}
+
+// releaseMarked releases a task for the join that is being prepared.
+func (e *Engine) releaseMarked(l *life) {
+	switch l.state {
+	case lifeRunning:
+		e.prepare.ids = append(e.prepare.ids, l.id)
+		e.release(l)
+	case lifeReleasing:
+		e.prepare.ids = append(e.prepare.ids, l.id)
 	}
 }
 
@@ -75,7 +91,7 @@ func (e *Engine) settlePrepare() {
 	if p == nil {
 		return
 	}
-	wait := false
+	wait := e.boardPending()
 	until := func(at time.Time) {
 		if e.now.Before(at) {
 			wait = true
@@ -85,7 +101,7 @@ func (e *Engine) settlePrepare() {
 	for _, l := range e.order {
 		switch {
 		case l.state == lifeReleasing && slices.Contains(p.ids, l.id):
-			until(p.until)
+			until(later(p.until, l.since.Add(e.cfg.Release)))
 		case l.state == lifeClosing && !l.stuck && !e.assigned:
 			wait = true
 		case l.ending():
@@ -99,8 +115,9 @@ func (e *Engine) settlePrepare() {
 	ev := group.Prepared{Join: p.join}
 	for _, l := range e.order {
 		switch {
-		case l.again: // it is opened anew when the life before has ended: nobody else may have it
+		case l.again && l.then == Active: // it is opened anew when the life before has ended: nobody else may have it
 			ev.Claims = append(ev.Claims, l.id)
+		case l.role != Active && l.state != lifeClosing: // a copy
 		case l.stuck, l.ending(): // nothing of it counts any more, but its owner may be in the middle of a step still
 			ev.Unfit = append(ev.Unfit, l.id)
 		case l.state == lifeReleased:
@@ -109,6 +126,7 @@ func (e *Engine) settlePrepare() {
 		case l.state == lifeReleasing:
 			if slices.Contains(p.ids, l.id) {
 				e.late = append(e.late, l.id)
+				ev.Late = append(ev.Late, l.id)
 				e.note(Notice{Kind: NoticeReleaseOverdue, Task: l.id})
 			}
 			ev.Claims = append(ev.Claims, l.id)
@@ -116,12 +134,15 @@ func (e *Engine) settlePrepare() {
 			ev.Claims = append(ev.Claims, l.id)
 		}
 	}
+	ev.Replicas = e.copies()
 	e.step(ev)
 }
 
 // assign brings the tasks of this process in line with an assignment.
 func (e *Engine) assign(a group.Assigned) {
-	e.assigned, e.granted, e.prepare = true, a.Generation, nil
+	e.noteRebalance(a)
+	e.assigned, e.granted, e.prepare, e.members = true, a.Generation, nil, a.Members
+	e.board.read, e.learners.askAt = 0, time.Time{}
 	e.anew()
 	if e.stopping() {
 		return // everything is being released already
@@ -131,8 +152,9 @@ func (e *Engine) assign(a group.Assigned) {
 		e.refreshAt, e.purge.at = e.now.Add(e.cfg.RefreshEvery), e.now.Add(e.cfg.PurgeEvery)
 		e.wakeAt(minTime(e.refreshAt, e.purge.at))
 	}
+	roles := e.rolesOf(a)
 	for _, l := range slices.Clone(e.order) {
-		if !slices.Contains(a.Tasks, l.id) {
+		if _, has := roles[l.id]; !has {
 			e.takeAway(l)
 		}
 	}
@@ -144,6 +166,7 @@ func (e *Engine) assign(a group.Assigned) {
 		}
 		e.give(id, late)
 	}
+	e.takeCopies(a, roles)
 	if ask != "" { // last: the round that it asks for may begin at once, with releases
 		e.step(groupRejoin(ask))
 	}
@@ -158,7 +181,7 @@ func (e *Engine) takeAway(l *life) {
 	case lifeRunning, lifeReleasing:
 		e.note(Notice{Kind: NoticeTask, Task: l.id, Text: "taken away"})
 		e.loseLife(l)
-	case lifeReleased, lifeOpening, lifeRestoring:
+	case lifeReleased, lifeOpening, lifeRestoring, lifeFollowing:
 		e.closeLife(l)
 	}
 }
@@ -171,7 +194,11 @@ func (l *life) ending() bool { return l.state == lifeClosing && l.owned && !l.st
 func (e *Engine) give(id task.ID, late bool) {
 	l := e.lives[id]
 	if l == nil {
-		e.open(id)
+		e.open(id, Active)
+		return
+	}
+	if l.role != Active && l.state != lifeClosing {
+		e.activate(l)
 		return
 	}
 	switch l.state {
@@ -179,24 +206,31 @@ func (e *Engine) give(id task.ID, late bool) {
 		switch {
 		case l.offered != 0 && e.granted != l.offered+1:
 			e.closeLife(l)
-			l.again = true
+			l.again, l.then = true, Active
 		case !late:
 			e.resume(l)
 		}
 	case lifeClosing:
-		l.again = !l.stuck
+		l.again, l.then = !l.stuck, Active
 	}
 }
 
-// lose ends everything at once: the membership is over, somebody else may run the tasks already.
+// lose ends everything at once: the membership is over, somebody else may run the tasks already. What only follows goes on with that.
 func (e *Engine) lose(a group.Lost) {
-	e.assigned, e.prepare = false, nil
+	e.assigned, e.prepare, e.board = false, nil, board{}
 	e.note(Notice{Kind: NoticeLost, Text: a.Reason})
 	e.do(ToSender{Event: DropAll{Epoch: e.epochs}})
 	e.committer.drop()
 	for _, l := range slices.Clone(e.order) {
-		l.again = false
-		e.loseLife(l)
+		switch {
+		case l.state == lifeClosing:
+			l.again = l.again && l.then != Active
+		case l.role != Active:
+		case (l.state == lifeOpening || l.state == lifeRestoring) && l.follows():
+			e.holdBack(l, Standby)
+		default:
+			e.loseLife(l)
+		}
 	}
 }
 
@@ -205,4 +239,27 @@ func minTime(a, b time.Time) time.Time {
 		return a
 	}
 	return b
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// noteRebalance tells how a rebalance went: how long it took here, and which tasks of this process stood still in it.
+func (e *Engine) noteRebalance(a group.Assigned) {
+	n := Notice{Kind: NoticeRebalanced, Generation: a.Generation, Text: a.Reason, Moves: a.Moves, Leader: a.Leader, Unassigned: a.Unassigned, What: a.Degraded}
+	if e.prepare != nil {
+		n.Took = e.now.Sub(e.prepare.began)
+	} else if !e.joinedAt.IsZero() {
+		n.Took = e.now.Sub(e.joinedAt)
+	}
+	for _, l := range e.order {
+		if l.role == Active && (l.state == lifeReleased || l.state == lifeReleasing) {
+			n.Paused = append(n.Paused, Pause{Task: l.id, For: e.now.Sub(l.since), Moved: !slices.Contains(a.Tasks, l.id)})
+		}
+	}
+	e.note(n)
 }

@@ -260,11 +260,12 @@ func TestReleasedTaskAfterARoundThatWasMissed(t *testing.T) {
 	}
 }
 
-func TestRestoringTasksAreClaimedAndTakenAwayAtOnce(t *testing.T) {
+func TestRestoringTasksAreOfferedToWhoeverIsCloserAndTakenAwayAtOnce(t *testing.T) {
 	w := restoring(t, nil, -1, 0, 8)
 	w.metadata()
 	w.rebalance()
-	require.Equal(t, []task.ID{id10}, w.declared().Claims)
+	require.Empty(t, w.declared().Claims)
+	require.Equal(t, []assignor.Replica{{Task: id10, Kind: assignor.Restoring, Lag: 8, CatchUp: 1}}, w.declared().Replicas)
 	w.assign(nil)
 	require.Len(t, acted[CloseStores](w), 1)
 }

@@ -11,12 +11,12 @@ import (
 
 // openState is what a task that is being opened still waits for.
 type openState struct {
-	stores    bool    // opened
-	positions []int64 // per store
-	offsets   []int64 // per input: committed, -1 unknown as yet, noOffset where nothing is committed
-	start     []int64 // per input: where to begin
-	time      int64   // stream time of the last commit
-	listed    bool
+	stores  bool    // opened
+	offsets []int64 // per input: committed, -1 unknown as yet, noOffset where nothing is committed
+	start   []int64 // per input: where to begin
+	time    int64   // stream time of the last commit
+	listed  bool
+	doubted bool // the log seemed to end before what has been read of it, and is asked once more
 }
 
 const (
@@ -36,13 +36,9 @@ type opening struct {
 }
 
 func (e *Engine) beginOpen(l *life) {
-	o := &openState{time: -1}
-	for range l.spec.Inputs {
-		o.offsets, o.start = append(o.offsets, offsetPending), append(o.start, offsetPending)
-	}
-	l.open = o
+	l.await()
 	if len(l.spec.Stores) == 0 {
-		o.stores = true
+		l.open.stores = true
 		return
 	}
 	l.opened = true
@@ -51,11 +47,21 @@ func (e *Engine) beginOpen(l *life) {
 		specs[i] = s.Spec
 		specs[i].Changelog = e.ids[s.Changelog]
 	}
-	e.do(OpenStores{Task: l.id, Epoch: l.epoch, Stores: specs})
+	e.do(OpenStores{Task: l.id, Epoch: l.key, Stores: specs})
+}
+
+// await begins to wait for all that the life needs in its role, but for its stores if they are open already.
+func (l *life) await() {
+	stores := l.at != nil
+	l.open = &openState{time: -1, stores: stores}
+	for i := range l.spec.Inputs {
+		l.open.offsets, l.open.start = append(l.open.offsets, offsetPending), append(l.open.start, offsetPending)
+		l.done[i] = -1
+	}
 }
 
 func (e *Engine) storesOpened(ev StoresOpened) {
-	l := e.alive(ev.Task, ev.Epoch)
+	l := e.holder(ev.Task, ev.Epoch)
 	if l == nil {
 		return
 	}
@@ -76,10 +82,11 @@ func (e *Engine) storesOpened(ev StoresOpened) {
 			})
 		}
 	}
+	l.at = ev.Positions
 	if l.state == lifeClosing {
 		return // CloseStores is on its way behind
 	}
-	l.open.stores, l.open.positions = true, ev.Positions
+	l.open.stores = true
 }
 
 // flushOpens asks for what the opening tasks lack, and starts or restores those that lack nothing.
@@ -94,10 +101,13 @@ func (e *Engine) flushOpens() {
 		}
 		fetch = append(fetch, l.unfetched()...)
 		if l.open.stores && len(l.unfetched()) == 0 {
-			if need := l.unlisted(); len(need) > 0 {
+			switch need := l.unlisted(); {
+			case len(need) > 0:
 				list = append(list, need...)
-			} else {
+			case l.role == Active:
 				e.beginRestore(l)
+			default:
+				e.beginFollow(l)
 			}
 		}
 	}
@@ -117,6 +127,9 @@ func (e *Engine) flushOpens() {
 }
 
 func (l *life) unfetched() []task.TopicPartition {
+	if l.role != Active {
+		return nil
+	}
 	var tps []task.TopicPartition
 	for i, tp := range l.inputs() {
 		if l.open.offsets[i] == offsetPending {
@@ -132,9 +145,11 @@ func (l *life) unlisted() []task.TopicPartition {
 		return nil
 	}
 	var tps []task.TopicPartition
-	for i, tp := range l.inputs() {
-		if l.open.offsets[i] == offsetNone {
-			tps = append(tps, tp)
+	if l.role == Active {
+		for i, tp := range l.inputs() {
+			if l.open.offsets[i] == offsetNone {
+				tps = append(tps, tp)
+			}
 		}
 	}
 	for i := range l.spec.Stores {
@@ -153,6 +168,9 @@ func (e *Engine) retryOpens(what string, err error) {
 }
 
 func (e *Engine) offsetsFetched(ev OffsetsFetched) {
+	if e.boardRead(ev) {
+		return
+	}
 	if ev.Request != e.opens.fetch {
 		return
 	}
@@ -168,7 +186,7 @@ func (e *Engine) offsetsFetched(ev OffsetsFetched) {
 	e.opens.tries = 0
 	var bad error
 	for _, l := range e.order {
-		if l.state != lifeOpening || l.epoch > e.opens.fetched {
+		if l.state != lifeOpening || l.role != Active || l.epoch > e.opens.fetched {
 			continue
 		}
 		for i, tp := range l.inputs() {
@@ -207,7 +225,7 @@ func firstErr(err error, c kcode.Code) error {
 }
 
 func (e *Engine) offsetsListed(ev OffsetsListed) {
-	if e.routes.listed(e, ev) {
+	if e.routes.listed(e, ev) || e.storedListed(ev) {
 		return
 	}
 	if ev.Request != e.opens.list {
@@ -239,6 +257,36 @@ func covers(ev OffsetsListed, tps ...task.TopicPartition) bool {
 
 // bounds takes the log bounds in: where inputs without an offset begin, and how much of each changelog there is to restore.
 func (e *Engine) bounds(l *life, ev OffsetsListed) {
+	if l.role == Active && !e.inputBounds(l, ev) {
+		return
+	}
+	for i := range l.spec.Stores {
+		if l.spec.Stores[i].Changelog != "" && !e.logBounds(l, i, ev) {
+			return
+		}
+	}
+	l.open.listed = true
+}
+
+// logBounds takes the bounds of one changelog in. It reports false if they are to be asked for again.
+func (e *Engine) logBounds(l *life, store int, ev OffsetsListed) bool {
+	tp := l.changelog(store)
+	p := l.partOf(store)
+	if p == nil {
+		p = &restorePart{store: store, tp: tp, pos: l.at[store], first: ev.Earliest[tp], end: ev.End[tp]}
+		l.restore = append(l.restore, p)
+		return true
+	}
+	if p.begun && p.read > ev.End[tp] && !l.open.doubted { // read after the bounds were listed, or cut off since
+		l.open.doubted = true
+		e.opens.retryAt = e.now.Add(e.cfg.Backoff)
+		return false
+	}
+	p.first, p.end = ev.Earliest[tp], ev.End[tp]
+	return true
+}
+
+func (e *Engine) inputBounds(l *life, ev OffsetsListed) bool {
 	for i, tp := range l.inputs() {
 		if l.open.offsets[i] != offsetNone {
 			continue
@@ -254,15 +302,8 @@ func (e *Engine) bounds(l *life, ev OffsetsListed) {
 			l.open.start[i] = ev.End[tp]
 		default:
 			e.fail(&OffsetOutOfRangeError{Part: tp, Offset: -1, Earliest: ev.Earliest[tp], End: ev.End[tp]})
-			return
+			return false
 		}
 	}
-	for i := range l.spec.Stores {
-		if l.spec.Stores[i].Changelog == "" {
-			continue
-		}
-		tp := l.changelog(i)
-		l.restore = append(l.restore, &restorePart{store: i, tp: tp, pos: l.open.positions[i], first: ev.Earliest[tp], end: ev.End[tp]})
-	}
-	l.open.listed = true
+	return true
 }

@@ -35,7 +35,7 @@ func TestOpenWithACommittedOffset(t *testing.T) {
 	w.step(OffsetsFetched{Request: f.Request, Offsets: map[task.TopicPartition]CommittedOffset{
 		in0: {Offset: 42, Metadata: task.EncodeStreamTime(777)},
 	}})
-	require.Equal(t, StartTask{Task: id00, Epoch: w.epoch(id00), Positions: []int64{42}, StreamTime: 777}, only[StartTask](w))
+	require.Equal(t, StartTask{Task: id00, Epoch: w.epoch(id00), Stores: w.epoch(id00), Positions: []int64{42}, StreamTime: 777}, only[StartTask](w))
 	require.Empty(t, acted[ListOffsets](w), "nothing needs the log's bounds")
 	require.Equal(t, Running, w.e.State())
 	require.Equal(t, []string{"in", "log", "words"}, only[RefreshMetadata](w).Topics)

@@ -21,8 +21,13 @@ type restorePart struct {
 	end     int64 // the high watermark after the assignment
 	wipe    bool  // to be emptied first
 	wiping  bool
-	waits   bool // for its turn to read
-	room    int  // bytes that it is expected to hold
+	waits   bool      // for its turn to read
+	begun   bool      // reading has begun
+	tail    bool      // it is read for as long as it grows: a standby's or learner's
+	wrote   time.Time // the last write was begun
+	goal    int64     // with tail: the end of the changelog when reading began
+	caught  bool      // that it was caught up with was told
+	room    int       // bytes that it is expected to hold
 	heard   time.Time
 	started time.Time
 	told    time.Time
@@ -41,18 +46,47 @@ func (l *life) source(p *restorePart) FetchSource {
 }
 
 func (l *life) logSource(store int) FetchSource {
-	return FetchSource{TopicPartition: l.changelog(store), Task: l.id, Epoch: l.epoch, Index: store}
+	return FetchSource{TopicPartition: l.changelog(store), Task: l.id, Epoch: l.key, Index: store}
 }
 
 // beginRestore starts what is missing in each store of a task whose bounds are known; a task that lacks nothing runs at once.
 func (e *Engine) beginRestore(l *life) {
 	e.setLife(l, lifeRestoring)
 	for _, p := range l.restore {
-		p.writing = -1
+		p.tail = false
+		if p.begun {
+			e.endPart(l, p)
+			continue
+		}
+		p.begun, p.writing = true, -1
 		e.fit(l, p)
 		e.beginPart(l, p)
 	}
 	e.settleRestore(l)
+}
+
+// endPart lets a part that follows its changelog come to its end there.
+func (e *Engine) endPart(l *life, p *restorePart) {
+	switch {
+	case p.read > p.end: // even after a second look: the log was cut off, and other records have taken, or will take, these offsets
+		e.note(Notice{Kind: NoticeWiped, Task: l.id, Part: p.tp, Position: p.read, End: p.end, Text: fmt.Sprintf(
+			"the store has read up to offset %d, but the changelog ends at %d: records of it were lost", p.read, p.end)})
+		e.anewPart(l, p)
+	case p.wiping, p.waits:
+	case p.pos >= p.end && p.writing < 0:
+		p.done = true
+		e.removeRoute(l.source(p))
+	default:
+		e.writePart(l, p)
+	}
+}
+
+// anewPart empties the store and reads its changelog from the beginning, behind a write that is on the way.
+func (e *Engine) anewPart(l *life, p *restorePart) {
+	e.removeRoute(l.source(p))
+	p.pos, p.writing, p.changes, p.bytes, p.weight, p.handed, p.records = p.first, -1, nil, 0, 0, 0, 0
+	p.waits, p.wipe = false, true
+	e.beginPart(l, p)
 }
 
 // fit decides whether what is on disk belongs to this changelog. A store that is ahead of the log, or behind its start, is emptied: rows
@@ -79,14 +113,14 @@ func (e *Engine) beginPart(l *life, p *restorePart) {
 	if p.wipe {
 		p.wipe, p.wiping = false, true
 		l.ops = append(l.ops, storeOp{part: p, wipe: true})
-		e.do(Wipe{Task: l.id, Epoch: l.epoch, Store: p.store})
+		e.do(Wipe{Task: l.id, Epoch: l.key, Store: p.store})
 		return
 	}
 	e.fetchPart(l, p)
 }
 
 func (e *Engine) fetchPart(l *life, p *restorePart) {
-	if p.pos >= p.end {
+	if p.pos >= p.end && !p.tail {
 		p.done = true
 		return
 	}
@@ -96,13 +130,13 @@ func (e *Engine) fetchPart(l *life, p *restorePart) {
 // readPart begins to read what fetchPart has made wait.
 func (e *Engine) readPart(l *life, p *restorePart) {
 	p.started, p.told = e.now, e.now
-	e.note(Notice{Kind: NoticeRestoreBegin, Task: l.id, Part: p.tp, Position: p.pos, End: p.end})
+	e.note(Notice{Kind: NoticeRestoreBegin, Task: l.id, Role: l.role, Part: p.tp, Position: p.pos, End: p.end})
 	e.addRoute(l.source(p), Restore, p.pos, e.bound(p))
 }
 
 func (e *Engine) restored(ev Restored) {
-	l := e.alive(ev.Source.Task, ev.Source.Epoch)
-	if l == nil || e.readHole(l, ev) || l.state != lifeRestoring {
+	l := e.holder(ev.Source.Task, ev.Source.Epoch)
+	if l == nil || e.readHole(l, ev) || !l.restores() {
 		return
 	}
 	p := l.part(ev.Source)
@@ -114,7 +148,7 @@ func (e *Engine) restored(ev Restored) {
 	var r task.Record
 	var in task.Reader
 	for in.Reset(ev.Batch, 0); in.Next(&r); {
-		if r.Offset >= p.end {
+		if r.Offset >= p.end && !p.tail {
 			break // written after the end that we go up to: by nobody, if all is well
 		}
 		if r.Key == nil {
@@ -123,7 +157,12 @@ func (e *Engine) restored(ev Restored) {
 		p.records++
 		p.changes = append(p.changes, statestore.Change{Key: r.Key, Value: r.Value, Timestamp: r.Timestamp})
 	}
-	p.read = min(ev.Batch.Next, p.end)
+	p.read = ev.Batch.Next
+	if p.tail {
+		p.end = max(p.read, ev.Batch.HighWatermark)
+	} else {
+		p.read = min(p.read, p.end)
+	}
 	p.bytes += ev.Batch.Bytes
 	e.writePart(l, p)
 }
@@ -151,6 +190,20 @@ func (e *Engine) piece(p *restorePart) int { return min(e.cfg.RestoreBytes, e.bo
 // held is the memory of what has been read and is not written.
 func (p *restorePart) held() int { return p.bytes + p.weight + (len(p.changes)+p.handed)*changeBytes }
 
+// restores says that the life takes in what is read of its changelogs.
+func (l *life) restores() bool {
+	return l.state == lifeRestoring || l.state == lifeFollowing || l.state == lifeOpening
+}
+
+func (l *life) partOf(store int) *restorePart {
+	for _, p := range l.restore {
+		if p.store == store {
+			return p
+		}
+	}
+	return nil
+}
+
 func (l *life) part(src FetchSource) *restorePart {
 	for _, p := range l.restore {
 		if p.tp == src.TopicPartition && p.store == src.Index {
@@ -162,14 +215,13 @@ func (l *life) part(src FetchSource) *restorePart {
 
 // writePart writes what has been read, in pieces large enough for the bulk path, one at a time for a task.
 func (e *Engine) writePart(l *life, p *restorePart) {
-	if p.writing >= 0 || p.wiping || p.read <= p.pos || p.bytes+len(p.changes)*changeBytes < e.piece(p) && p.read < p.end {
+	if p.writing >= 0 || p.wiping || p.read <= p.pos || p.bytes+len(p.changes)*changeBytes < e.piece(p) && p.read < p.end || !e.pace(l, p) {
 		return
 	}
-	p.writing, p.weight, p.handed = p.read, p.bytes, len(p.changes)
-	l.ops = append(l.ops, storeOp{part: p})
-	e.do(Apply{Task: l.id, Epoch: l.epoch, Bulk: true, Batch: &statestore.Batch{Stores: []statestore.StoreBatch{
-		{Store: p.store, Changes: p.changes, Position: p.read},
-	}}})
+	p.writing, p.weight, p.handed, p.wrote = p.read, p.bytes, len(p.changes), e.now
+	b := &statestore.Batch{Stores: []statestore.StoreBatch{{Store: p.store, Changes: p.changes, Position: p.read}}}
+	l.ops = append(l.ops, storeOp{part: p, batch: b})
+	e.do(Apply{Task: l.id, Epoch: l.key, Bulk: true, Batch: b})
 	p.changes, p.bytes = nil, 0
 }
 
@@ -187,7 +239,7 @@ func (e *Engine) partApplied(l *life, p *restorePart) {
 	e.consumed(l.source(p), Restore, p.weight)
 	p.weight, p.handed = 0, 0
 	e.progress(l, p)
-	if p.pos >= p.end {
+	if p.pos >= p.end && !p.tail {
 		p.done = true
 		e.removeRoute(l.source(p))
 	} else {
@@ -196,14 +248,17 @@ func (e *Engine) partApplied(l *life, p *restorePart) {
 	e.settleRestore(l)
 }
 
+// progress tells how far a restore has come. Of a changelog that is followed it is told until it has been caught up with once.
 func (e *Engine) progress(l *life, p *restorePart) {
-	if p.pos < p.end && e.now.Sub(p.told) < time.Second {
+	if p.caught || p.pos < p.end && e.now.Sub(p.told) < time.Second {
 		return
 	}
 	p.told = e.now
-	n := Notice{Kind: NoticeRestore, Task: l.id, Part: p.tp, Start: p.begin, Position: p.pos, End: p.end, Records: p.records, Took: e.now.Sub(p.started)}
-	if p.pos >= p.end {
-		n.Kind = NoticeRestoreEnd
+	n := Notice{
+		Kind: NoticeRestore, Task: l.id, Role: l.role, Part: p.tp, Start: p.begin, Position: p.pos, End: p.end, Records: p.records, Took: e.now.Sub(p.started),
+	}
+	if p.pos >= p.end || p.tail && p.pos >= p.goal {
+		n.Kind, p.caught = NoticeRestoreEnd, true
 	}
 	e.note(n)
 }
@@ -218,8 +273,9 @@ func (e *Engine) settleRestore(l *life) {
 		l.ends[p.store] = p.end
 		e.do(ToSender{Event: Tenure{TopicPartition: p.tp, Generation: l.grant, End: p.end}})
 	}
-	start := StartTask{Task: l.id, Epoch: l.epoch, Positions: slices.Clone(l.open.start), StreamTime: l.open.time}
+	start := StartTask{Task: l.id, Epoch: l.epoch, Stores: l.key, Positions: slices.Clone(l.open.start), StreamTime: l.open.time}
 	l.restore, l.open, l.owned = nil, nil, true
+	e.promoted(l)
 	e.setLife(l, lifeRunning)
 	e.do(start)
 	for i, offset := range start.Positions {
@@ -232,12 +288,14 @@ func (e *Engine) settleRestore(l *life) {
 // is emptied: it may hold keys whose deletion is gone.
 func (e *Engine) restoreOutOfRange(l *life, p *restorePart, first, end int64) {
 	untouched := p.writing < 0 && p.pos == p.begin && p.records == 0 && p.pos == p.first
+	read := p.read
 	p.first, p.end = first, max(end, first)
-	p.pos, p.writing, p.changes, p.bytes, p.weight, p.handed, p.records = first, -1, nil, 0, 0, 0, 0
-	if !untouched {
-		e.note(Notice{Kind: NoticeWiped, Task: l.id, Part: p.tp, Position: p.read, End: end, Text: "the changelog was cut while it was read"})
-		p.wipe = true
+	if untouched {
+		p.pos = first
+		e.beginPart(l, p)
+	} else {
+		e.note(Notice{Kind: NoticeWiped, Task: l.id, Part: p.tp, Position: read, End: end, Text: "the changelog was cut while it was read"})
+		e.anewPart(l, p)
 	}
-	e.beginPart(l, p)
 	e.settleRestore(l)
 }

@@ -270,13 +270,13 @@ func (rs *routes) listed(e *Engine, ev OffsetsListed) bool {
 
 func (e *Engine) relistRestore(r *route, first, end int64) {
 	delete(e.routes.all, r.src)
-	l := e.alive(r.src.Task, r.src.Epoch)
+	l := e.holder(r.src.Task, r.src.Epoch)
 	if l == nil {
 		return
 	}
 	if h := l.holeOf(r.src); h != nil {
 		e.holeOutOfRange(l, h, first)
-	} else if p := l.part(r.src); p != nil && l.state == lifeRestoring {
+	} else if p := l.part(r.src); p != nil && l.restores() {
 		e.restoreOutOfRange(l, p, first, end)
 	}
 }

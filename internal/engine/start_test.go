@@ -91,7 +91,7 @@ func TestAssignmentOfAnUnknownSubtopologyIsNotTaken(t *testing.T) {
 	w.joinGroup()
 	w.assign([]task.ID{{Subtopology: 7}})
 	require.Equal(t, Running, w.e.State(), "the member leaves out what it has no form of")
-	w.e.open(task.ID{Subtopology: 7})
+	w.e.open(task.ID{Subtopology: 7}, Active)
 	require.Equal(t, Closing, w.e.State())
 	require.ErrorContains(t, w.e.err, "all members must run the same topology")
 }

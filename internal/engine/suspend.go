@@ -67,7 +67,7 @@ func (e *Engine) storeFull(why *NoRoomError) {
 		switch l.state {
 		case lifeRunning:
 			e.release(l)
-		case lifeOpening, lifeRestoring, lifeReleased:
+		case lifeOpening, lifeRestoring, lifeFollowing, lifeReleased:
 			e.closeLife(l)
 		}
 	}
@@ -200,7 +200,7 @@ func (e *Engine) resumeAll() {
 	d := &e.disk
 	e.note(Notice{Kind: NoticeResumed, Took: e.now.Sub(d.since)})
 	*d = suspension{tries: d.tries, again: d.again, over: e.now}
-	e.left, e.parted, e.startTry = false, false, 0
+	e.left, e.parted, e.grounded, e.startTry = false, false, false, 0
 	e.setState(Starting)
 	if !e.ensuring {
 		e.ensure()

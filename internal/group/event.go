@@ -26,6 +26,8 @@ type Prepared struct {
 	Join     uint64
 	Claims   []task.ID
 	Released []task.ID
+	// Late are those of Claims that were to be released and could not be in time; another round is asked for when they can.
+	Late     []task.ID
 	Unfit    []task.ID
 	Replicas []assignor.Replica
 }

@@ -77,16 +77,8 @@ func (m *Machine) subscription() (assignor.Subscription, assignor.MemberData) {
 	d := assignor.MemberData{
 		Process: m.cfg.ProcessID, JoinSeq: m.joinSeq, TopologyVersion: m.cfg.TopologyVersion, Capacity: m.cfg.Capacity, Tags: m.cfg.Tags,
 		Hashes: m.topo.hashes(), Claims: m.declared.Claims, Released: m.declared.Released, Unfit: m.declared.Unfit,
+		Learned:  m.declared.Late,
 		Draining: m.draining,
-	}
-	marked := map[task.ID]bool{}
-	for _, k := range m.applied.marks {
-		marked[k.Task] = true
-	}
-	for _, id := range m.declared.Claims {
-		if marked[id] {
-			d.Learned = append(d.Learned, id)
-		}
 	}
 	d.Replicas = slices.Concat(m.declared.Replicas, promises(m.applied.promised))
 	return s, d

@@ -44,6 +44,12 @@ func (r *Runtime) carry(a engine.Action) {
 		r.stores.apply(a)
 	case engine.Wipe:
 		r.stores.wipe(a)
+	case engine.FreeReaders:
+		r.stores.freeReaders(a)
+	case engine.ListStored:
+		r.stores.list()
+	case engine.DropStored:
+		r.stores.drop(a)
 	case engine.ProbeDisk:
 		r.request(r.disk.probe)
 	case engine.ReadyStores:

@@ -90,6 +90,41 @@ func (ts *taskStores) close() error {
 	return ts.open.Close()
 }
 
+// freeReaders lets the stores go on without the readers of an owner that has ended.
+func (s *stores) freeReaders(a engine.FreeReaders) {
+	if ts := s.of(a.Task, a.Epoch); ts != nil {
+		ts.ReleaseReaders()
+	}
+}
+
+// list says what is on disk of tasks that are not open.
+func (s *stores) list() {
+	if s.r.cfg.Backend == nil {
+		s.r.post(engine.StoredKnown{})
+		return
+	}
+	var ev engine.StoredKnown
+	s.write(nobody, func() error {
+		all, err := s.r.cfg.Backend.Tasks()
+		for _, t := range all {
+			if !t.Open {
+				ev.Tasks = append(ev.Tasks, t)
+			}
+		}
+		return err
+	}, func(err error) {
+		ev.Err = err
+		s.r.post(ev)
+	})
+}
+
+// drop deletes the state of a task, behind whatever is under way for it.
+func (s *stores) drop(a engine.DropStored) {
+	s.write(a.Task, func() error { return s.r.cfg.Backend.Drop(a.Task) }, func(err error) {
+		s.r.post(engine.StoredDropped{Task: a.Task, Err: err})
+	})
+}
+
 // bytesOf is how much the rows of a batch take, about.
 func bytesOf(b *statestore.Batch) (n int) {
 	for i := range b.Stores {

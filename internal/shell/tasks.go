@@ -40,7 +40,7 @@ func (t *tasks) start(a engine.StartTask) {
 	l.ctx, l.cancel = context.WithCancelCause(t.r.work)
 	c := task.Config{ID: a.Task, Epoch: a.Epoch, Positions: a.Positions, StreamTime: a.StreamTime, Beat: l.beat}
 	c = t.r.cfg.NewTask(l.ctx, c)
-	if ts := t.r.stores.of(a.Task, a.Epoch); ts != nil {
+	if ts := t.r.stores.of(a.Task, a.Stores); ts != nil {
 		c.Stores = make([]statestore.Reader, len(c.Spec.Stores))
 		for i := range c.Stores {
 			c.Stores[i] = ts.Reader(i)

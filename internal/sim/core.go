@@ -51,6 +51,12 @@ func (p *process) carry(a engine.Action) {
 		p.apply(a)
 	case engine.Wipe:
 		p.wipe(a)
+	case engine.FreeReaders:
+		p.freeReaders(a)
+	case engine.ListStored:
+		p.listStored()
+	case engine.DropStored:
+		p.dropStored(a)
 	case engine.ProbeDisk:
 		p.probeDisk()
 	case engine.ReadyStores:

@@ -143,6 +143,12 @@ func (o *oracle) committed(c modelbroker.Commit) {
 	tp := c.TopicPartition
 	p := o.members[c.MemberID]
 	o.w.notePart(p, tp, "has committed {b}, after {a}", c.Before, c.Offset)
+	if tp.Topic == topicCounts { // a row of the readiness board
+		if _, end := o.w.broker.Log(tp); c.Offset > end {
+			o.w.violatedAt(tp, "%s is ready for %v at %d, its end is %d", p.name, tp, c.Offset, end)
+		}
+		return
+	}
 	o.reached[tp] = max(o.reached[tp], c.Offset)
 	switch {
 	case c.Offset < c.Before && o.w.late: // nobody can call back what he has sent; its owner commits more, or what comes after it is done again

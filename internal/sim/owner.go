@@ -35,7 +35,7 @@ func (p *process) startTask(a engine.StartTask) {
 		ID: a.Task, Epoch: a.Epoch, Spec: spec, Positions: a.Positions, StreamTime: a.StreamTime,
 		Partitions: func(string) int32 { return p.w.cfg.Parts }, CommitInterval: p.w.mood.commit, Seed: p.w.rng.Uint64(),
 	}
-	if s := p.stores[r.key]; s != nil {
+	if s := p.stores[lifeKey{a.Task, a.Stores}]; s != nil {
 		for i := range spec.Stores {
 			c.Stores = append(c.Stores, statestore.Reader(s.Reader(i)))
 		}

@@ -76,6 +76,38 @@ func (p *process) wipe(a engine.Wipe) {
 	})
 }
 
+func (p *process) freeReaders(a engine.FreeReaders) {
+	if s := p.stores[lifeKey{a.Task, a.Epoch}]; s != nil {
+		s.ReleaseReaders()
+	}
+}
+
+// nobody is the key of what concerns no task.
+var nobody = task.ID{Subtopology: -1, Partition: -1}
+
+func (p *process) listStored() {
+	p.write(nobody, func() {
+		all, err := p.host.disk.Tasks()
+		ev := engine.StoredKnown{Err: err}
+		for _, t := range all {
+			if !t.Open {
+				ev.Tasks = append(ev.Tasks, t)
+			}
+		}
+		p.tell(ev)
+	})
+}
+
+func (p *process) dropStored(a engine.DropStored) {
+	p.write(a.Task, func() {
+		err := p.refused()
+		if err == nil {
+			err = p.host.disk.Drop(a.Task)
+		}
+		p.tell(engine.StoredDropped{Task: a.Task, Err: err})
+	})
+}
+
 var errDisk = errors.New("input/output error")
 
 // write does something to the stores of a task in the writer pool, after what was asked for before.

@@ -1,0 +1,140 @@
+package engine
+
+import (
+	"time"
+)
+
+// A standby or a learner follows the changelogs of its task for as long as it is one. What it reads is written in large pieces while it is far
+// behind, and several times a second when it has caught up: what has been read and not been written is all that a promotion has to wait for.
+const tailEvery = 200 * time.Millisecond
+
+// follower paces what followers write.
+type follower struct {
+	freeAt time.Time // the budget is used up until then
+	due    time.Time // a write that waits is due; zero if none does
+}
+
+// follows says whether the task has anything that can be followed.
+func (l *life) follows() bool {
+	for i := range l.spec.Stores {
+		if l.spec.Stores[i].Changelog != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// runsHere says that the life is, or shall be, the one that processes.
+func (l *life) runsHere() bool {
+	if l.state == lifeClosing {
+		return !l.again || l.then == Active
+	}
+	return l.role == Active
+}
+
+// beginFollow follows the changelogs from the stored positions on, or goes on with it.
+func (e *Engine) beginFollow(l *life) {
+	l.open, l.learn = nil, &learning{since: e.now}
+	e.setLife(l, lifeFollowing)
+	for _, p := range l.restore {
+		p.tail, p.goal = true, p.end
+		switch {
+		case !p.begun:
+			p.begun, p.writing = true, -1
+			e.fit(l, p)
+			e.beginPart(l, p)
+		case p.done:
+			p.done = false
+			e.fetchPart(l, p)
+		}
+	}
+}
+
+// pace says whether a follower may write what it has read. It is asked again when it may.
+func (e *Engine) pace(l *life, p *restorePart) bool {
+	if l.state != lifeFollowing {
+		return true // somebody waits for the task
+	}
+	size := p.bytes + len(p.changes)*changeBytes
+	at := e.follow.freeAt
+	if size < e.piece(p) { // it has caught up: that is little, and not to be held up
+		at = p.wrote.Add(tailEvery)
+	}
+	if e.now.Before(at) {
+		e.writeAt(at)
+		return false
+	}
+	e.spend(size)
+	return true
+}
+
+func (e *Engine) writeAt(at time.Time) {
+	if e.follow.due.IsZero() || at.Before(e.follow.due) {
+		e.follow.due = at
+	}
+}
+
+// spend takes bytes out of the budget that followers have while tasks run beside them.
+func (e *Engine) spend(size int) {
+	if e.cfg.LearnRate <= 0 || !e.anyRuns() {
+		return
+	}
+	if e.follow.freeAt.Before(e.now) {
+		e.follow.freeAt = e.now
+	}
+	e.follow.freeAt = e.follow.freeAt.Add(time.Duration(float64(size) / float64(e.cfg.LearnRate) * float64(time.Second)))
+}
+
+func (e *Engine) anyRuns() bool {
+	for _, l := range e.order {
+		if l.state == lifeRunning {
+			return true
+		}
+	}
+	return false
+}
+
+// flushFollowers writes what has waited long enough.
+func (e *Engine) flushFollowers() {
+	if e.follow.due.IsZero() {
+		return
+	}
+	if e.now.Before(e.follow.due) {
+		e.wakeAt(e.follow.due)
+		return
+	}
+	e.follow.due = time.Time{}
+	for _, l := range e.order {
+		if l.state != lifeFollowing {
+			continue
+		}
+		for _, p := range l.restore {
+			e.writePart(l, p)
+		}
+	}
+	if !e.follow.due.IsZero() {
+		e.wakeAt(e.follow.due)
+	}
+}
+
+// lag is how many changelog records are missing in the stores, as far as is known; -1 where it is not.
+func (l *life) lag() int64 {
+	if len(l.restore) == 0 || l.state == lifeOpening && !l.begun() {
+		return -1
+	}
+	n := int64(0)
+	for _, p := range l.restore {
+		n += max(0, p.end-max(p.pos, p.first))
+	}
+	return n
+}
+
+// begun says that all changelogs are being read.
+func (l *life) begun() bool {
+	for _, p := range l.restore {
+		if !p.begun {
+			return false
+		}
+	}
+	return len(l.restore) > 0
+}

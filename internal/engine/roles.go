@@ -1,0 +1,146 @@
+package engine
+
+import (
+	"github.com/understudy-streams/understudy/assignor"
+	"github.com/understudy-streams/understudy/internal/group"
+	"github.com/understudy-streams/understudy/task"
+)
+
+// rolesOf are the tasks that an assignment gives this process, but for promises of tasks that have nothing to be learned.
+func (e *Engine) rolesOf(a group.Assigned) map[task.ID]Role {
+	roles := map[task.ID]Role{}
+	for _, s := range a.Standbys {
+		if e.learnable(s.Task) {
+			roles[s.Task] = Standby
+		}
+	}
+	for _, in := range a.Learners {
+		if e.learnable(in.Task) {
+			roles[in.Task] = Learner
+		}
+	}
+	for _, id := range a.Tasks {
+		roles[id] = Active
+	}
+	return roles
+}
+
+// learnable says whether a task has changelogs. What this program does not have is not learned.
+func (e *Engine) learnable(id task.ID) bool {
+	s := e.specs[id.Subtopology]
+	return s != nil && (&life{spec: s}).follows()
+}
+
+// takeCopies brings the standbys and learners of this process in line with an assignment.
+func (e *Engine) takeCopies(a group.Assigned, roles map[task.ID]Role) {
+	for _, in := range a.Learners {
+		if roles[in.Task] == Learner && e.learnable(in.Task) {
+			e.take(in.Task, Learner, in.Owner)
+		}
+	}
+	for _, s := range a.Standbys {
+		if roles[s.Task] == Standby && e.learnable(s.Task) {
+			e.take(s.Task, Standby, s.Owner)
+		}
+	}
+	for _, l := range e.order {
+		l.held = false
+	}
+	e.noteMoves(a.Moves)
+}
+
+// take makes the task of this process a standby or a learner, whatever it is now, with its stores as they are.
+func (e *Engine) take(id task.ID, role Role, owner string) {
+	l := e.lives[id]
+	if l == nil {
+		if l = e.open(id, role); l != nil {
+			l.owner = owner
+		}
+		return
+	}
+	l.owner = owner
+	switch {
+	case l.state == lifeClosing:
+		l.again, l.then = !l.stuck, role
+	case l.role != Active:
+		e.recast(l, role)
+	case l.state == lifeOpening || l.state == lifeRestoring:
+		e.holdBack(l, role)
+	default:
+		if l.state != lifeReleased { // the repair of a claim that two members made: see takeAway
+			e.note(Notice{Kind: NoticeTask, Task: l.id, Text: "taken away"})
+			e.loseLife(l)
+		} else {
+			e.closeLife(l)
+		}
+		l.again, l.then = !l.stuck, role
+	}
+}
+
+// recast makes a standby of a learner or the other way round: it follows on.
+func (e *Engine) recast(l *life, role Role) {
+	if l.role == role {
+		return
+	}
+	l.role = role
+	if l.learn != nil {
+		l.learn = &learning{since: e.now}
+	}
+	e.note(Notice{Kind: NoticeTask, Task: l.id, Role: role, Text: l.state.String()})
+}
+
+// holdBack makes a follower of a task that was made active and has not begun to process.
+func (e *Engine) holdBack(l *life, role Role) {
+	l.role = role
+	if l.begun() {
+		e.beginFollow(l)
+		return
+	}
+	l.restore = nil
+	l.await()
+	e.setLife(l, lifeOpening)
+}
+
+// activate makes a follower the owner of its task: it asks for the offsets and for the ends of the changelogs, which count only if they are
+// asked for from now on, and reads on meanwhile.
+func (e *Engine) activate(l *life) {
+	e.epochs++
+	l.promotion = promotion{at: e.now, lag: l.lag(), copied: l.role != Active}
+	l.epoch, l.grant, l.role, l.offered, l.learn, l.owner = e.epochs, e.granted, Active, 0, nil, ""
+	l.acked, l.asked, l.rewrites = 0, 0, 0 // the next owner counts anew
+	l.await()
+	e.setLife(l, lifeOpening)
+	for _, p := range l.restore {
+		e.writePart(l, p)
+	}
+}
+
+// reborn goes on with a life whose owner has ended, in its next role, with its stores as they are.
+func (e *Engine) reborn(l *life) {
+	l.again = false
+	e.do(FreeReaders{Task: l.id, Epoch: l.key})
+	if l.then == Active {
+		e.activate(l)
+		return
+	}
+	l.role = l.then
+	l.await()
+	e.setLife(l, lifeOpening)
+}
+
+// promoted tells that a copy has become the owner of its task.
+func (e *Engine) promoted(l *life) {
+	if l.promotion.copied {
+		e.note(Notice{Kind: NoticePromoted, Task: l.id, Records: max(0, l.promotion.lag), Took: e.now.Sub(l.promotion.at)})
+	}
+	l.promotion = promotion{}
+}
+
+// noteMoves keeps the reason of the last move of each task that is here, and tells what the plan moves.
+func (e *Engine) noteMoves(moves []assignor.Move) {
+	for _, m := range moves {
+		if l := e.lives[m.Task]; l != nil {
+			l.move = m.Reason
+		}
+	}
+}
