@@ -210,10 +210,10 @@ func (e *Engine) handle(ev Event) {
 
 // settle does what follows from whatever happened, once per Step.
 func (e *Engine) settle() {
+	e.flushFollowers()
+	e.flushLearners() // may begin a round
 	e.settlePrepare() // may bring an assignment, which opens tasks
 	e.flushOpens()
-	e.flushFollowers()
-	e.flushLearners()
 	e.flushRestores()
 	e.flushRoutes()
 	e.flushCommits()

@@ -169,13 +169,20 @@ func (w *world) find() uint64 {
 // assign ends a join barrier with an assignment of the next generation.
 func (w *world) assign(tasks []task.ID, marked ...task.ID) {
 	w.t.Helper()
-	require.NotZero(w.t, w.join, "no JoinGroup is out")
-	w.generation++
-	w.step(Member{group.JoinDone{Req: w.join, Sent: w.now, MemberID: "m", Generation: w.generation}})
-	plan := assignor.PlanData{Generation: w.generation, Members: 2, Active: tasks}
+	plan := assignor.PlanData{Members: 2, Active: tasks}
 	for _, id := range marked {
 		plan.Marks = append(plan.Marks, assignor.Mark{Task: id, Receiver: "other", Ready: true})
 	}
+	w.assignPlan(plan)
+}
+
+// assignPlan ends a join barrier with this plan.
+func (w *world) assignPlan(plan assignor.PlanData) {
+	w.t.Helper()
+	require.NotZero(w.t, w.join, "no JoinGroup is out")
+	w.generation++
+	w.step(Member{group.JoinDone{Req: w.join, Sent: w.now, MemberID: "m", Generation: w.generation}})
+	plan.Generation = w.generation
 	for sub, h := range w.hashes {
 		plan.Hashes = append(plan.Hashes, assignor.Hash{Subtopology: sub, Sum: h})
 	}

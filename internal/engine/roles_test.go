@@ -1,0 +1,467 @@
+package engine
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/understudy-streams/understudy/assignor"
+	"github.com/understudy-streams/understudy/internal/group"
+	"github.com/understudy-streams/understudy/internal/kcode"
+	"github.com/understudy-streams/understudy/statestore"
+	"github.com/understudy-streams/understudy/task"
+)
+
+// following takes the application to where it follows the changelog of 1_0, which it has nothing of: it begins at 0 and ends at 8.
+func following(t *testing.T, change func(*Config), role Role) *world {
+	w := newWorld(t, change)
+	w.joinGroup()
+	w.assignPlan(copyPlan(role))
+	w.stores(id10, statestore.NoPosition)
+	l := only[ListOffsets](w)
+	require.Equal(t, []task.TopicPartition{log0}, l.Parts)
+	require.Empty(t, ever[FetchOffsets](w), "a copy reads no input")
+	w.listed(l, 0, 8)
+	w.metadata()
+	return w
+}
+
+func copyPlan(role Role) assignor.PlanData {
+	if role == Standby {
+		return assignor.PlanData{Members: 2, Standbys: []assignor.Copy{{Task: id10, Owner: "other"}}}
+	}
+	return assignor.PlanData{Members: 2, Learners: []assignor.Incoming{{Task: id10, Owner: "other"}}}
+}
+
+// learnt lets a follower read to the end, and its write end.
+func (w *world) learnt() {
+	w.reads(8, 8)
+	w.step(Applied{Task: id10, Epoch: w.key(id10)})
+}
+
+// reads hands a follower a batch up to an offset.
+func (w *world) reads(next, end int64) {
+	b := changelog(next, next-1)
+	b.HighWatermark = end
+	w.step(Restored{Source: w.log(), Batch: b})
+}
+
+func (w *world) log() FetchSource {
+	return FetchSource{TopicPartition: log0, Task: id10, Epoch: w.key(id10)}
+}
+
+func (w *world) key(id task.ID) uint64 {
+	require.Contains(w.t, w.e.lives, id)
+	return w.e.lives[id].key
+}
+
+func TestFollowerReadsItsChangelogOnAndOn(t *testing.T) {
+	for _, role := range []Role{Standby, Learner} {
+		t.Run(role.String(), func(t *testing.T) {
+			w := following(t, nil, role)
+			require.Equal(t, Running, w.e.State(), "a copy is nothing to wait for")
+			add := only[Fetch](w)
+			require.Equal(t, Restore, add.Purpose)
+			require.Equal(t, w.log(), add.Event.(FetchAdd).Source)
+			require.Equal(t, int64(0), add.Event.(FetchAdd).Offset)
+			w.reads(8, 8)
+			a := only[Apply](w)
+			require.Equal(t, int64(8), a.Batch.Stores[0].Position)
+			w.step(Applied{Task: id10, Epoch: w.key(id10)})
+			require.Empty(t, fetchRemoved(w), "there is more to come")
+			w.reads(9, 20)
+			require.Equal(t, int64(11+1), w.e.Tasks()[0].Lag)
+			w.reads(20, 20)
+			w.alive(tailEvery + 250*time.Millisecond)
+			all := ever[Apply](w)
+			require.Equal(t, int64(20), all[len(all)-1].Batch.Stores[0].Position)
+			require.Empty(t, ever[StartTask](w))
+		})
+	}
+}
+
+func fetchRemoved(w *world) (out []FetchRemove) {
+	for _, f := range acted[Fetch](w) {
+		if r, ok := f.Event.(FetchRemove); ok {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+func TestLearnerShowsThatItIsReadyAndThenAsksForTheTask(t *testing.T) {
+	w := following(t, nil, Learner)
+	w.learnt()
+	require.Len(t, w.notices(NoticeLearned), 1)
+	c := only[CommitOffsets](w)
+	require.Equal(t, []task.InputOffset{{TopicPartition: log0, Offset: 8, Metadata: "learned/1 20000 m"}}, c.Offsets)
+	require.Equal(t, int32(1), c.Generation)
+	require.Zero(t, w.join, "the row comes first")
+	w.answerCommit(c, kcode.None)
+	require.NotZero(t, w.join, "all that is learned here is ready: nothing to wait for")
+	require.Equal(t, []assignor.Replica{{Task: id10, Kind: assignor.Learner, Ready: true, Lag: 0}}, w.declared().Replicas)
+}
+
+func TestLearnerGoesWithoutARowThatCannotBeWritten(t *testing.T) {
+	w := following(t, nil, Learner)
+	w.learnt()
+	for range boardTries {
+		w.answerCommit(w.lastCommit(), kcode.CoordinatorLoadInProgress)
+		require.Zero(t, w.join)
+		w.alive(3 * time.Second)
+	}
+	require.NotZero(t, w.join, "a lost board costs a round, and no more")
+	require.True(t, declaredBy(t, w.all).Replicas[0].Ready)
+}
+
+func TestReadyLearnerWaitsForTheOthers(t *testing.T) {
+	id11 := task.ID{Subtopology: 1, Partition: 1}
+	w := newWorld(t, nil)
+	w.joinGroup()
+	w.assignPlan(assignor.PlanData{Members: 2, Learners: []assignor.Incoming{{Task: id10}, {Task: id11}}})
+	w.stores(id10, statestore.NoPosition)
+	w.listed(only[ListOffsets](w), 0, 8)
+	w.metadata()
+	w.learnt()
+	w.answerCommit(only[CommitOffsets](w), kcode.None)
+	require.Zero(t, w.join, "the other one may be ready soon")
+	w.alive(4 * time.Second)
+	require.Zero(t, w.join)
+	w.alive(2 * time.Second)
+	require.NotZero(t, w.join)
+}
+
+func TestReadinessIsSaidInARoundThatOthersBegin(t *testing.T) {
+	id11 := task.ID{Subtopology: 1, Partition: 1}
+	w := newWorld(t, nil)
+	w.joinGroup()
+	w.assignPlan(assignor.PlanData{Members: 2, Learners: []assignor.Incoming{{Task: id10}, {Task: id11}}})
+	w.stores(id10, statestore.NoPosition)
+	w.listed(only[ListOffsets](w), 0, 8)
+	w.metadata()
+	w.learnt()
+	w.answerCommit(only[CommitOffsets](w), kcode.None)
+	w.rebalance()
+	require.Equal(t, assignor.Replica{Task: id10, Kind: assignor.Learner, Ready: true}, w.declared().Replicas[0])
+	require.Equal(t, assignor.Replica{Task: id11, Kind: assignor.Learner, Lag: assignor.LagUnknown}, w.declared().Replicas[1])
+}
+
+// KAFKA-10199: what is said of a copy is read afresh at each join.
+func TestReadinessIsDroppedWhenTheLearnerFallsBehind(t *testing.T) {
+	w := following(t, func(c *Config) { c.AcceptableLag = 100 }, Learner)
+	w.learnt()
+	w.answerCommit(only[CommitOffsets](w), kcode.None)
+	w.assignPlan(copyPlan(Learner))
+	w.reads(9, 9+3*leastRate)
+	w.rebalance()
+	r := w.declared().Replicas[0]
+	require.False(t, r.Ready)
+	require.Greater(t, int64(r.Lag), int64(2*leastRate))
+}
+
+func TestPromotionKeepsTheOpenStore(t *testing.T) {
+	for _, role := range []Role{Standby, Learner} {
+		t.Run(role.String(), func(t *testing.T) {
+			w := following(t, nil, role)
+			w.learnt()
+			key := w.key(id10)
+			if role == Learner {
+				w.answerCommit(only[CommitOffsets](w), kcode.None)
+			} else {
+				w.rebalance()
+			}
+			asked := len(ever[FetchOffsets](w))
+			w.assign([]task.ID{id10})
+			require.Equal(t, key, w.key(id10))
+			require.NotEqual(t, key, w.epoch(id10), "what comes of the new owner is told from what came before")
+			require.Len(t, ever[FetchOffsets](w), asked+1, "only what is committed after the assignment counts")
+			w.committedAt(100, only[FetchOffsets](w))
+			w.listed(only[ListOffsets](w), 0, 9)
+			require.Empty(t, ever[StartTask](w), "one record is missing yet")
+			w.reads(9, 9)
+			require.Equal(t, int64(9), only[Apply](w).Batch.Stores[0].Position)
+			w.step(Applied{Task: id10, Epoch: key})
+			require.Equal(t, StartTask{Task: id10, Epoch: w.epoch(id10), Stores: key, Positions: []int64{100}, StreamTime: -1}, only[StartTask](w))
+			require.Len(t, w.notices(NoticePromoted), 1)
+			require.Len(t, ever[OpenStores](w), 1)
+			require.Empty(t, ever[CloseStores](w))
+			require.Empty(t, ever[Wipe](w))
+			require.Equal(t, Tenure{TopicPartition: log0, Generation: 2, End: 9}, w.begun())
+		})
+	}
+}
+
+func (w *world) begun() Tenure {
+	for _, a := range acted[ToSender](w) {
+		if t, ok := a.Event.(Tenure); ok {
+			return t
+		}
+	}
+	return Tenure{}
+}
+
+// KAFKA-10166: what was written last before a promotion is what the owner begins with.
+func TestPromotionDuringAWrite(t *testing.T) {
+	w := following(t, nil, Standby)
+	w.reads(8, 8)
+	w.rebalance()
+	w.assign([]task.ID{id10})
+	w.committedAt(100, only[FetchOffsets](w))
+	w.listed(only[ListOffsets](w), 0, 8)
+	require.Empty(t, ever[StartTask](w), "the write is on the way")
+	w.step(Applied{Task: id10, Epoch: w.key(id10)})
+	require.Len(t, acted[StartTask](w), 1)
+}
+
+func TestPromotionOfALogThatSeemsToEndTooEarlyIsLookedAtTwice(t *testing.T) {
+	w := following(t, nil, Standby)
+	w.learnt()
+	w.rebalance()
+	w.assign([]task.ID{id10})
+	w.committedAt(100, only[FetchOffsets](w))
+	w.listed(only[ListOffsets](w), 0, 7)
+	require.Empty(t, ever[StartTask](w))
+	require.Empty(t, ever[Wipe](w))
+	w.alive(250 * time.Millisecond)
+	lists := ever[ListOffsets](w)
+	w.listed(lists[len(lists)-1], 0, 7)
+	require.Len(t, acted[Wipe](w), 1, "records that the store has are lost")
+	require.Len(t, w.notices(NoticeWiped), 1)
+}
+
+// demoted takes a running task to where this process is to follow it.
+func demoted(t *testing.T, role Role) *world {
+	w := running(t, nil, id10)
+	w.seal(id10, 0, 101)
+	w.answerCommit(only[CommitOffsets](w), kcode.None)
+	w.step(Applied{Task: id10, Epoch: w.key(id10)})
+	w.rebalance()
+	w.assign([]task.ID{id10}, id10)
+	w.rebalance()
+	w.step(TaskReleased{Task: id10, Epoch: w.epoch(id10)})
+	require.Equal(t, []task.ID{id10}, w.declared().Released)
+	w.assignPlan(copyPlan(role))
+	return w
+}
+
+func TestDemotionKeepsTheOpenStore(t *testing.T) {
+	for _, role := range []Role{Standby, Learner} {
+		t.Run(role.String(), func(t *testing.T) {
+			w := demoted(t, role)
+			key, epoch := w.key(id10), w.epoch(id10)
+			require.Equal(t, []task.Event{task.Close{}}, w.told(id10))
+			require.Empty(t, acted[FreeReaders](w), "the owner may be reading")
+			w.step(TaskClosed{Task: id10, Epoch: epoch})
+			require.Equal(t, FreeReaders{Task: id10, Epoch: key}, only[FreeReaders](w))
+			require.Empty(t, ever[CloseStores](w))
+			require.Len(t, ever[OpenStores](w), 1)
+			w.listed(only[ListOffsets](w), 0, 12)
+			add := only[Fetch](w).Event.(FetchAdd)
+			require.Equal(t, FetchSource{TopicPartition: log0, Task: id10, Epoch: key}, add.Source)
+			require.Equal(t, int64(0), add.Offset, "from where the store is: nothing was written to its changelog")
+			w.reads(12, 12)
+			require.Equal(t, int64(12), only[Apply](w).Batch.Stores[0].Position)
+		})
+	}
+}
+
+func TestTaskThatComesBackWhileItsOwnerEnds(t *testing.T) {
+	w := demoted(t, Standby)
+	key, epoch := w.key(id10), w.epoch(id10)
+	w.rebalance()
+	w.alive(time.Second) // longer than an owner is waited for
+	require.Equal(t, []task.ID{id10}, declaredBy(t, w.all).Unfit, "its owner may be in the middle of a step")
+	w.assign([]task.ID{id10})
+	w.step(TaskClosed{Task: id10, Epoch: epoch})
+	w.committedAt(101, only[FetchOffsets](w))
+	w.listed(only[ListOffsets](w), 0, 0)
+	require.Equal(t, key, only[StartTask](w).Stores)
+	require.Empty(t, ever[CloseStores](w))
+}
+
+func TestWhoLosesItsLeaseFollowsOn(t *testing.T) {
+	w := following(t, nil, Standby)
+	w.heartbeat(kcode.UnknownMemberID)
+	require.Len(t, w.notices(NoticeLost), 1)
+	require.Empty(t, acted[CloseStores](w))
+	require.Equal(t, assignor.Standby, w.declared().Replicas[0].Kind)
+	w.reads(8, 8)
+	require.Len(t, acted[Apply](w), 1)
+}
+
+func TestCopyThatIsNotWantedAnyMoreIsClosedAndSaidToBeOnDisk(t *testing.T) {
+	w := following(t, nil, Standby)
+	w.learnt()
+	w.rebalance()
+	w.assignPlan(assignor.PlanData{Members: 2})
+	require.Len(t, fetchRemoved(w), 1)
+	only[CloseStores](w)
+	w.step(StoresClosed{Task: id10, Epoch: w.key(id10)})
+	w.rebalance()
+	require.Equal(t, []assignor.Replica{{Task: id10, Kind: assignor.OnDisk, Lag: assignor.LagUnknown}}, w.declared().Replicas)
+}
+
+func TestBoardLetsOnlyWhatIsLearnedBeReleased(t *testing.T) {
+	cases := []struct {
+		name string
+		row  CommittedOffset
+		want bool
+	}{
+		{"the receiver is ready", CommittedOffset{Offset: 0, Metadata: rowText("other", leastRate)}, true},
+		{"it needs longer than a second", CommittedOffset{Offset: -2 * leastRate, Metadata: rowText("other", leastRate)}, false},
+		{"somebody else was ready once", CommittedOffset{Offset: 0, Metadata: rowText("third", leastRate)}, false},
+		{"nobody is", CommittedOffset{Offset: -1}, false},
+		{"nobody knows what it says", CommittedOffset{Offset: 0, Metadata: "learned/2 0"}, false},
+		{"it cannot be read", CommittedOffset{Code: kcode.UnstableOffsetCommit}, false},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			w := running(t, nil, id10)
+			w.marked()
+			w.rebalance()
+			f := only[FetchOffsets](w)
+			require.Equal(t, []task.TopicPartition{log0}, f.Parts)
+			require.Zero(t, w.join, "the board is waited for")
+			w.step(OffsetsFetched{Request: f.Request, Offsets: map[task.TopicPartition]CommittedOffset{log0: c.row}})
+			if !c.want {
+				require.Equal(t, []task.ID{id10}, w.declared().Claims, "it is never paused")
+				require.Empty(t, w.told(id10))
+				return
+			}
+			require.Equal(t, []task.Event{task.Release{}}, w.told(id10))
+			w.step(TaskReleased{Task: id10, Epoch: w.epoch(id10)})
+			require.Equal(t, []task.ID{id10}, w.declared().Released)
+		})
+	}
+}
+
+// marked marks 1_0, with a receiver that is not known to be ready.
+func (w *world) marked() {
+	w.rebalance()
+	w.assignPlan(assignor.PlanData{Members: 2, Active: []task.ID{id10}, Marks: []assignor.Mark{{Task: id10, Receiver: "other"}}})
+}
+
+func TestBoardThatDoesNotAnswerIsNotWaitedForLong(t *testing.T) {
+	w := running(t, nil, id10)
+	w.marked()
+	w.join = 0
+	w.rebalance()
+	require.Zero(t, w.join)
+	w.after(boardTime)
+	require.NotZero(t, w.join)
+	require.Equal(t, []task.ID{id10}, w.declared().Claims)
+	w.step(OffsetsFetched{Request: ever[FetchOffsets](w)[1].Request, Offsets: map[task.TopicPartition]CommittedOffset{
+		log0: {Metadata: rowText("other", leastRate)},
+	}})
+	require.Empty(t, w.told(id10), "it is declared to run")
+}
+
+func TestDrain(t *testing.T) {
+	t.Run("ends when others have everything", func(t *testing.T) {
+		w := running(t, nil, id10)
+		w.step(Drain{})
+		require.True(t, declaredBy(t, w.all).Draining)
+		w.assignPlan(assignor.PlanData{Members: 2, Active: []task.ID{id10}, Marks: []assignor.Mark{{Task: id10, Receiver: "other"}}})
+		require.Equal(t, Running, w.e.State())
+		w.rebalance()
+		f := only[FetchOffsets](w)
+		w.step(OffsetsFetched{Request: f.Request, Offsets: map[task.TopicPartition]CommittedOffset{log0: {Metadata: rowText("other", leastRate)}}})
+		w.step(TaskReleased{Task: id10, Epoch: w.epoch(id10)})
+		w.assignPlan(assignor.PlanData{Members: 2})
+		w.closed(id10)
+		require.Equal(t, Closing, w.e.State())
+	})
+	t.Run("ends at once where nobody else is", func(t *testing.T) {
+		w := running(t, nil, id10)
+		w.step(Drain{})
+		w.assignPlan(assignor.PlanData{Members: 1, Active: []task.ID{id10}})
+		require.Equal(t, Closing, w.e.State())
+		require.Equal(t, []task.Event{task.Release{}}, w.told(id10))
+	})
+	t.Run("ends when it has taken too long", func(t *testing.T) {
+		w := running(t, nil, id10)
+		w.step(Drain{Within: 20 * time.Second})
+		w.assignPlan(assignor.PlanData{Members: 2, Active: []task.ID{id10}})
+		w.alive(19 * time.Second)
+		require.Equal(t, Running, w.e.State())
+		w.alive(2 * time.Second)
+		require.Equal(t, Closing, w.e.State())
+	})
+}
+
+// onDisk takes the application to its first join with a state of 1_0 on disk, at position 6 of 8.
+func onDisk(t *testing.T, change func(*Config)) *world {
+	w := newWorld(t, change)
+	w.disk = true
+	w.step(Start{})
+	w.topics()
+	require.Empty(t, ever[MemberAction](w), "first of all it looks what it has")
+	w.step(StoredKnown{Tasks: []statestore.StoredTask{{ID: id10, Stores: []statestore.StoredStore{{Name: "counts", Position: 6}}}}})
+	w.listed(only[ListOffsets](w), 0, 8)
+	w.step(Member{group.CoordinatorFound{Req: w.find(), Addr: coordinator}})
+	return w
+}
+
+func TestWhatIsOnDiskIsSaidInTheFirstJoin(t *testing.T) {
+	w := onDisk(t, nil)
+	require.Equal(t, []assignor.Replica{{Task: id10, Kind: assignor.OnDisk, Lag: 2}}, w.declared().Replicas)
+}
+
+func TestJoinDoesNotWaitLongForLags(t *testing.T) {
+	w := newWorld(t, nil)
+	w.disk = true
+	w.step(Start{})
+	w.topics()
+	w.after(storedWait)
+	require.NotZero(t, w.find())
+}
+
+func TestStateThatNobodyUsesIsCleaned(t *testing.T) {
+	w := onDisk(t, func(c *Config) { c.StateCleanup = 5 * time.Minute })
+	w.assign(nil)
+	w.alive(4 * time.Minute)
+	require.Empty(t, ever[DropStored](w))
+	w.alive(3 * time.Minute)
+	require.Len(t, ever[DropStored](w), 1)
+	w.step(StoredDropped{Task: id10})
+	require.Len(t, w.notices(NoticeCleaned), 1)
+	w.rebalance()
+	require.Empty(t, w.declared().Replicas)
+}
+
+// S10
+func TestStateThatIsInUseIsNotCleaned(t *testing.T) {
+	w := onDisk(t, func(c *Config) { c.StateCleanup = 5 * time.Minute })
+	w.assignPlan(copyPlan(Standby))
+	w.alive(20 * time.Minute)
+	require.Empty(t, ever[DropStored](w))
+}
+
+func TestLearningLeavesRoomForWhatRuns(t *testing.T) {
+	id11 := task.ID{Subtopology: 1, Partition: 1}
+	w := newWorld(t, func(c *Config) { c.RestoreBytes, c.LearnRate = 1000, 10_000 })
+	w.joinGroup()
+	w.assignPlan(assignor.PlanData{Members: 2, Active: []task.ID{id00}, Learners: []assignor.Incoming{{Task: id11}}})
+	w.stores(id11, statestore.NoPosition)
+	w.committedAt(100, ever[FetchOffsets](w)[0])
+	lists := ever[ListOffsets](w)
+	w.listed(lists[len(lists)-1], 0, math.MaxInt32)
+	w.metadata()
+	src := FetchSource{TopicPartition: task.TopicPartition{Topic: "log", Partition: 1}, Task: id11, Epoch: w.key(id11)}
+	piece := func(next int64) {
+		b := changelog(next, next-1)
+		b.Bytes, b.HighWatermark = 5000, math.MaxInt32
+		w.step(Restored{Source: src, Batch: b})
+	}
+	piece(1)
+	require.Len(t, acted[Apply](w), 1)
+	w.step(Applied{Task: id11, Epoch: w.key(id11)})
+	piece(2)
+	require.Empty(t, acted[Apply](w), "5,000 bytes are half a second's worth")
+	w.after(400 * time.Millisecond)
+	require.Len(t, ever[Apply](w), 1)
+	w.after(200 * time.Millisecond)
+	require.Len(t, ever[Apply](w), 2)
+}
