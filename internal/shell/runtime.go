@@ -148,9 +148,6 @@ func (r *Runtime) step(ev engine.Event) {
 	if r.done {
 		return
 	}
-	if closed, ok := ev.(engine.TaskClosed); ok {
-		r.stores.ownerEnded(closed)
-	}
 	for _, a := range r.engine.Step(r.clock.now(), ev) {
 		r.carry(a)
 	}

@@ -61,13 +61,6 @@ func (s *stores) of(id task.ID, epoch uint64) statestore.TaskStores {
 	return nil
 }
 
-// ownerEnded ends the readers of an owner that has closed: the stores may go on with another role, or another owner later.
-func (s *stores) ownerEnded(ev engine.TaskClosed) {
-	if ts := s.of(ev.Task, ev.Epoch); ts != nil {
-		ts.ReleaseReaders()
-	}
-}
-
 // close closes the stores, behind their opening if that is still under way.
 func (s *stores) close(a engine.CloseStores) {
 	key := lifeKey{a.Task, a.Epoch}

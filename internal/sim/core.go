@@ -14,9 +14,6 @@ func (p *process) tell(ev engine.Event) {
 // step is a turn of the core loop.
 func (p *process) step(ev engine.Event) {
 	p.w.traceEvent(p, ev)
-	if closed, ok := ev.(engine.TaskClosed); ok {
-		p.ownerEnded(closed)
-	}
 	for _, a := range p.engine.Step(p.w.now, ev) {
 		p.w.traceAction(p, a)
 		p.carry(a)

@@ -28,13 +28,6 @@ func (p *process) openStores(a engine.OpenStores) {
 	p.tell(ev)
 }
 
-// ownerEnded ends the readers of an owner that has closed, as the shell does.
-func (p *process) ownerEnded(ev engine.TaskClosed) {
-	if s := p.stores[lifeKey{ev.Task, ev.Epoch}]; s != nil {
-		s.ReleaseReaders()
-	}
-}
-
 func (p *process) closeStores(a engine.CloseStores) {
 	key := lifeKey{a.Task, a.Epoch}
 	s := p.stores[key]
