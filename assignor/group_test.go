@@ -76,7 +76,7 @@ func (g *groupModel) word(p *player) Member {
 		case marked && !p.stuck[id] && g.gate(g, k):
 			m.Released = append(m.Released, id)
 			continue
-		case marked:
+		case marked && p.stuck[id] && g.gate(g, k):
 			m.Learned = append(m.Learned, id)
 		}
 		m.Claims = append(m.Claims, id)

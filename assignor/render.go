@@ -50,7 +50,7 @@ func (v *view) mark(t *taskView, owner, receiver *MemberPlan) {
 	ready := t.instant(t.home)
 	owner.Marks = append(owner.Marks, Mark{Task: t.id, Receiver: receiver.ID, Ready: ready})
 	receiver.Learners = append(receiver.Learners, Incoming{Task: t.id, Owner: owner.ID, Instant: ready})
-	late := v.members[t.owner].learned[t.id] && t.learner().promised
+	late := v.members[t.owner].learned[t.id]
 	if ready && !late {
 		receiver.FollowUp.Kind = Now
 	}

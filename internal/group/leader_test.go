@@ -54,7 +54,7 @@ func TestLeaderPlans(t *testing.T) {
 	require.Empty(t, std["b"].Partitions)
 	a, b := plans["a"], plans["b"]
 	require.Equal(t, []assignor.Mark{{Task: id(0, 0), Receiver: "b", Ready: true}}, a.Marks)
-	require.Equal(t, []assignor.Incoming{{Task: id(0, 0), Instant: true}}, b.Learners)
+	require.Equal(t, []assignor.Incoming{{Task: id(0, 0), Owner: "a", Instant: true}}, b.Learners)
 	require.Equal(t, assignor.Now, b.FollowUp.Kind)
 	require.Equal(t, int32(5), a.Generation)
 	require.Equal(t, 2, a.Members)

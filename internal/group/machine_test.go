@@ -164,7 +164,7 @@ func TestDeclaration(t *testing.T) {
 	p := want[Prepare](r)
 	require.Equal(t, []task.ID{id(0, 0), id(0, 1)}, tasksOf(p.Marks))
 	copies := []assignor.Replica{{Task: id(0, 1), Kind: assignor.OnDisk, Lag: 7}}
-	r.step(Prepared{Join: p.Join, Claims: []task.ID{id(0, 1)}, Released: []task.ID{id(0, 0)}, Unfit: []task.ID{id(0, 2)}, Replicas: copies})
+	r.step(Prepared{Join: p.Join, Claims: []task.ID{id(0, 1)}, Released: []task.ID{id(0, 0)}, Late: []task.ID{id(0, 1)}, Unfit: []task.ID{id(0, 2)}, Replicas: copies})
 
 	j := want[SendJoin](r)
 	require.Equal(t, "learner-v1", j.Protocol)

@@ -26,7 +26,7 @@ func marked(t *testing.T) *rig {
 // M1: a task that could not be stopped in time is declared as running, and the leader is told that its owner will ask for the next round.
 func TestM1LateTaskStaysClaimed(t *testing.T) {
 	r := marked(t).step(Rejoin{Reason: "test"})
-	r.step(Prepared{Join: want[Prepare](r).Join, Claims: []task.ID{id(0, 1)}, Released: []task.ID{id(0, 0)}})
+	r.step(Prepared{Join: want[Prepare](r).Join, Claims: []task.ID{id(0, 1)}, Late: []task.ID{id(0, 1)}, Released: []task.ID{id(0, 0)}})
 	join := want[SendJoin](r)
 	d := decode(t, join.Metadata)
 	require.Equal(t, []task.ID{id(0, 1)}, d.Claims)

@@ -347,14 +347,19 @@ func (p *process) carry(a Action) {
 
 func (p *process) prepare(a Prepare) {
 	p.w.note("%s prepares (%s), releases %v", p.name, a.Reason, tasksOf(a.Marks))
+	var late []task.ID
 	for _, k := range a.Marks {
-		if id := k.Task; p.run[id] && !p.slow[id] && (k.Ready || p.w.board(k)) {
+		switch id := k.Task; {
+		case !p.run[id] || !k.Ready && !p.w.board(k):
+		case p.slow[id]:
+			late = append(late, id)
+		default:
 			delete(p.run, id)
 			p.parked[id] = true
 		}
 	}
 	p.w.at(time.Duration(p.w.rng.IntN(20))*time.Millisecond, func() {
-		p.step(Prepared{Join: a.Join, Claims: sortedIDs(p.run), Released: sortedIDs(p.parked), Replicas: p.declaredCopies()})
+		p.step(Prepared{Join: a.Join, Claims: sortedIDs(p.run), Released: sortedIDs(p.parked), Late: late, Replicas: p.declaredCopies()})
 	})
 }
 
@@ -671,9 +676,9 @@ func TestStuckTaskHoldsUpNobody(t *testing.T) {
 			w.pauses[id], w.ran[id] = 0, true
 		}
 		w.spawn()
-		w.run(4 * time.Second)
+		w.run(10 * time.Second) // it has learned by then what it shall own
 		for _, p := range w.living() {
-			require.Equal(t, Joined, p.m.State())
+			require.Equal(t, Joined, p.m.State(), "%s", w.trace.String())
 		}
 		require.Equal(t, stuck, a.run, "%s", w.trace.String())
 		for id, pause := range w.pauses {
