@@ -91,8 +91,15 @@ func (c *cluster) writer(topic string, opts ...kgo.Opt) (*writer, error) {
 }
 
 func (w *writer) write(ctx context.Context, k, v []byte) {
-	w.client.Produce(ctx, &kgo.Record{Topic: w.topic, Key: k, Value: v}, func(_ *kgo.Record, err error) {
-		if err != nil {
+	w.produce(ctx, &kgo.Record{Topic: w.topic, Key: k, Value: v}, func(*kgo.Record) {})
+}
+
+// produce writes a record and calls confirmed when that has gone well.
+func (w *writer) produce(ctx context.Context, r *kgo.Record, confirmed func(*kgo.Record)) {
+	w.client.Produce(ctx, r, func(r *kgo.Record, err error) {
+		if err == nil {
+			confirmed(r)
+		} else {
 			select {
 			case w.failed <- err:
 			default:
@@ -107,6 +114,11 @@ func (w *writer) close(ctx context.Context) error {
 	if err := w.client.Flush(ctx); err != nil {
 		return err
 	}
+	return w.trouble()
+}
+
+// trouble is the first error of those that have come so far.
+func (w *writer) trouble() error {
 	select {
 	case err := <-w.failed:
 		return fmt.Errorf("write to %s: %w", w.topic, err)
@@ -156,15 +168,21 @@ func (c *cluster) led(ctx context.Context, topic string, partitions int, deadlin
 
 // members says whether the group is stable and has members, and whether it has none.
 func (c *cluster) members(ctx context.Context, group string) (stable, empty bool, err error) {
+	stable, n, err := c.group(ctx, group)
+	return stable && n > 0, err == nil && n == 0, err
+}
+
+// group says whether the group is stable, and how many members it has.
+func (c *cluster) group(ctx context.Context, group string) (stable bool, members int, err error) {
 	groups, err := c.admin.DescribeGroups(ctx, group)
 	if err != nil {
-		return false, false, err
+		return false, 0, err
 	}
 	g := groups[group]
 	if g.Err != nil && !errors.Is(g.Err, kerr.GroupIDNotFound) {
-		return false, false, g.Err
+		return false, 0, g.Err
 	}
-	return g.State == "Stable" && len(g.Members) > 0, len(g.Members) == 0, nil
+	return g.State == "Stable", len(g.Members), nil
 }
 
 // ready waits until the broker can coordinate groups: it makes the topic of the offsets when it is first asked, and that is not to be the first

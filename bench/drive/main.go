@@ -3,6 +3,7 @@
 //
 //	drive all [flags]                                compare, restore, latency and start; prints the tables
 //	drive compare|restore|latency|start|growth|heap  one part (or several, with commas); prints all tables there are
+//	drive rebalance                                  the scenarios of make bench-rebalance, with a table of their own
 //	drive table                                      prints the tables of what has been measured
 package main
 
@@ -31,7 +32,7 @@ func main() {
 
 func execute(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("usage: drive all|compare|restore|latency|start|growth|heap|table [flags]")
+		return fmt.Errorf("usage: drive all|compare|restore|latency|start|growth|heap|rebalance|table [flags]")
 	}
 	flags := flag.NewFlagSet("drive "+args[0], flag.ExitOnError)
 	brokers := flags.String("brokers", "127.0.0.1:29092", "bootstrap address")
@@ -43,16 +44,16 @@ func execute(ctx context.Context, args []string) error {
 	if flags.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q: the part comes first", flags.Arg(0))
 	}
-	b, err := newBench(*dir, settings)
-	if err != nil {
-		return err
-	}
-	if args[0] == "table" {
-		return b.tables()
-	}
 	names := everything
 	if args[0] != "all" {
 		names = strings.Split(args[0], ",")
+	}
+	b, err := newBench(*dir, settings, names)
+	if err != nil {
+		return err
+	}
+	if args[0] == "table" || args[0] == "rebalance-table" {
+		return b.tables()
 	}
 	if err := settings.check(names); err != nil {
 		return err
@@ -63,6 +64,11 @@ func execute(ctx context.Context, args []string) error {
 	defer b.cluster.close()
 	if err := b.cluster.ready(ctx); err != nil {
 		return err
+	}
+	if settings.assignor != "" {
+		if err := b.assigned(settings.assignor); err != nil {
+			return err
+		}
 	}
 	measured := b.parts(ctx, names)
 	if err := b.tables(); err != nil {
@@ -83,9 +89,11 @@ type bench struct {
 	dir      string
 	settings *settings
 	results  *results
+	table    string                // the file of the tables
+	markdown func(*results) string // makes them
 }
 
-func newBench(dir string, s *settings) (*bench, error) {
+func newBench(dir string, s *settings, names []string) (*bench, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
@@ -103,13 +111,23 @@ func newBench(dir string, s *settings) (*bench, error) {
 			return nil, err
 		}
 	}
-	results, err := openResults(filepath.Join(dir, "results.jsonl"))
-	return &bench{dir: dir, settings: s, results: results}, err
+	b := &bench{dir: dir, settings: s, table: "table.md", markdown: (*results).markdown}
+	file := "results.jsonl"
+	if rebalancing(names) {
+		file, b.table, b.markdown = "rebalance.jsonl", "rebalance.md", (*results).rebalanceMarkdown
+	}
+	b.results, err = openResults(filepath.Join(dir, file))
+	return b, err
+}
+
+// rebalancing says whether these parts are of the rebalance scenarios, which have results and a table of their own.
+func rebalancing(names []string) bool {
+	return !slices.ContainsFunc(names, func(name string) bool { return !strings.HasPrefix(name, "rebalance") })
 }
 
 // tables prints what there is, and keeps it in a file.
 func (b *bench) tables() error {
-	text := b.results.markdown()
+	text := b.markdown(b.results)
 	fmt.Print(text)
-	return os.WriteFile(filepath.Join(b.dir, "table.md"), []byte(text), 0o644)
+	return os.WriteFile(filepath.Join(b.dir, b.table), []byte(text), 0o644)
 }

@@ -40,16 +40,33 @@ func start(command []string, logFile string) (*process, error) {
 
 // stop ends the program with SIGTERM, after 40 s with SIGKILL. It says how long that took and whether the program ended as it should.
 func (p *process) stop() (time.Duration, error) {
+	return p.end(syscall.SIGTERM, 40*time.Second)
+}
+
+// end asks the program to end with a signal, and kills it when it has not done so in time.
+func (p *process) end(s syscall.Signal, within time.Duration) (time.Duration, error) {
 	asked := time.Now()
-	_ = p.cmd.Process.Signal(syscall.SIGTERM) // fails only when the process is gone, which the wait below sees
+	p.signal(s)
 	select {
 	case <-p.exited:
-	case <-time.After(40 * time.Second):
+	case <-time.After(within):
 		_ = p.cmd.Process.Kill()
 		<-p.exited
-		return time.Since(asked), fmt.Errorf("did not end within 40 s of SIGTERM")
+		return time.Since(asked), fmt.Errorf("did not end within %s of %s", within, name(s))
 	}
 	return time.Since(asked), nil
+}
+
+// name is the signal's as everybody knows it.
+func name(s syscall.Signal) string {
+	switch s {
+	case syscall.SIGTERM:
+		return "SIGTERM"
+	case syscall.SIGUSR1:
+		return "SIGUSR1"
+	default:
+		return s.String()
+	}
 }
 
 // ended says whether the process has ended by itself or otherwise.
@@ -75,8 +92,20 @@ func (p *process) lastWords() string {
 // cpu is the user and system time the process has used, in seconds.
 func (p *process) cpu() (float64, error) { return cpuOf(p.cmd.Process.Pid) }
 
-// signal is for a program that is told when to begin and end its profiles.
-func (p *process) signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) } // fails only when it has gone, which others see
+// used is the user and system time of the process so far, or in all once it has ended, in seconds.
+func (p *process) used() float64 {
+	if p.ended() {
+		return (p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()).Seconds()
+	}
+	used, err := p.cpu()
+	if err != nil {
+		return 0 // it ends just now
+	}
+	return used
+}
+
+// signal sends a signal. That fails only when the process has gone, which others see.
+func (p *process) signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }
 
 // peakRSS is the largest resident memory so far, in MiB.
 func (p *process) peakRSS() (float64, error) {

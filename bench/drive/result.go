@@ -40,6 +40,7 @@ type result struct {
 	Scale    float64            `json:"scale"`
 	Command  string             `json:"command,omitempty"`
 	Figures  map[figure]float64 `json:"figures,omitempty"`
+	Notes    []string           `json:"notes,omitempty"` // what the figures come from, for the reader of the file
 
 	OtherCores float64 `json:"other_cores"`         // kept busy by other programs meanwhile
 	Disturbed  bool    `json:"disturbed,omitempty"` // too many
@@ -65,6 +66,11 @@ func (r result) String() string {
 	for _, c := range shown {
 		if v, ok := r.Figures[c.figure]; ok {
 			head += fmt.Sprintf(" %s %s", c.figure, c.print(v))
+		}
+	}
+	for _, f := range rebalanceRows {
+		if v, ok := r.Figures[f]; ok {
+			head += fmt.Sprintf(" %s %s", f, rebalanceTitles[f].print(v))
 		}
 	}
 	head += fmt.Sprintf(" others %.2f", r.OtherCores)

@@ -82,6 +82,8 @@ func (b *bench) parts(ctx context.Context, names []string) error {
 				err = b.restore(ctx, w, programs)
 			case "heap":
 				err = b.heap(ctx, w, programs)
+			case "rebalance", "rebalance-more":
+				err = b.series(ctx, w, programs, b.reshuffle)
 			default:
 				err = b.series(ctx, w, programs, b.measure)
 			}

@@ -23,6 +23,8 @@ type settings struct {
 	scale           float64
 	foreign         float64
 	brokerPID       int
+	brokerLog       string
+	assignor        string
 	profile         string
 	programs        string // comma-separated
 	workloads       string
@@ -40,6 +42,8 @@ func settingFlags(fs *flag.FlagSet) *settings {
 	fs.Float64Var(&s.scale, "scale", 1, "share of the records; a small one is for a look only")
 	fs.Float64Var(&s.foreign, "foreign", .15, "cores that other programs may keep busy before a run is thrown out")
 	fs.IntVar(&s.brokerPID, "broker-pid", 0, "the broker's process, which is no disturbance")
+	fs.StringVar(&s.brokerLog, "broker-log", "", "the broker's log, in which rebalance counts rounds")
+	fs.StringVar(&s.assignor, "assignor", "", "what go test -bench has printed of the assignor, for the rows of rebalance")
 	fs.StringVar(&s.profile, "profile", "", "folder for cpu and heap profiles of our program's steady part")
 	fs.StringVar(&s.programs, "programs", "", "these programs only, comma-separated")
 	fs.StringVar(&s.workloads, "workloads", "", "these workloads only, separated by semicolons")
@@ -48,6 +52,9 @@ func settingFlags(fs *flag.FlagSet) *settings {
 
 // check finds names that nothing has, before anything takes time.
 func (s *settings) check(names []string) error {
+	if !rebalancing(names) && slices.ContainsFunc(names, func(name string) bool { return rebalancing([]string{name}) }) {
+		return fmt.Errorf("rebalance has a table of its own: measure it by itself")
+	}
 	var known []string
 	for _, name := range names {
 		all, err := part(name, s.scale)

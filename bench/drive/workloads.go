@@ -30,6 +30,8 @@ type workload struct {
 	each   bool          // no cache: each update goes out
 	stamps bool          // topics have the broker's append times
 	start  bool          // what counts is the first output
+	// shuffle is what happens to the group of programs; nil where one program runs by itself.
+	shuffle *shuffle
 }
 
 // of is the input for a program.
@@ -46,6 +48,11 @@ const partitions = 8
 // scale shrinks a workload for a look.
 func (w workload) scale(by float64) workload {
 	if by == 1 {
+		return w
+	}
+	if w.shuffle != nil {
+		w.input.keys = max(leastKeys, int(float64(w.input.keys)*by))
+		w.input.records = w.input.keys // each once
 		return w
 	}
 	least := 60_000
@@ -130,9 +137,10 @@ func growing() []workload {
 	return all
 }
 
-// parts are what the benchmark consists of, by name. All but growth and heap are in `make bench`.
+// parts are what the benchmark consists of, by name. The four of everything are in `make bench`, rebalance is `make bench-rebalance`.
 var parts = map[string]func() []workload{
 	"compare": comparison, "restore": restoring, "latency": latencies, "start": starts, "growth": growing, "heap": heaps,
+	"rebalance": reshuffles, "rebalance-more": moreReshuffles,
 }
 
 // everything is what is run when nothing is named, in order.
@@ -142,7 +150,7 @@ var everything = []string{"compare", "restore", "latency", "start"}
 func part(name string, scale float64) ([]workload, error) {
 	make, ok := parts[name]
 	if !ok {
-		return nil, fmt.Errorf("no part %q; there are compare, restore, latency, start, growth and heap", name)
+		return nil, fmt.Errorf("no part %q; there are compare, restore, latency, start, growth, heap, rebalance and rebalance-more", name)
 	}
 	all := make()
 	for i := range all {

@@ -29,7 +29,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("usage: understudy map|count|wordcount|keep --brokers B --app ID --state DIR ...")
+		return fmt.Errorf("usage: understudy map|count|wordcount|keep|tally --brokers B --app ID --state DIR ...")
 	}
 	fs := flag.NewFlagSet("understudy", flag.ExitOnError)
 	brokers := fs.String("brokers", "127.0.0.1:9092", "bootstrap brokers, comma-separated")
@@ -40,6 +40,10 @@ func run(args []string) error {
 	threads := fs.Int("threads", 2, "GOMAXPROCS: each task has a goroutine of its own")
 	commit := fs.Int("commit-ms", 1000, "commit interval")
 	cache := fs.Int64("cache", 64<<20, "bytes for uncommitted and cached rows, 3/16 of the memory budget; 0: each update is put out, and the budget is the default")
+	instance := fs.String("instance", "a", "tally: the name of this process in what it puts out")
+	clientID := fs.String("client-id", "", "how the broker knows this process; empty: the application id")
+	standbys := fs.Int("standbys", 0, "standby copies of each task")
+	session := fs.Int("session-ms", 0, "session timeout; 0: the default")
 	profile := fs.String("profile", "", "write PREFIX.cpu and PREFIX.heap between SIGUSR1 and SIGUSR2")
 	if err := fs.Parse(args[1:]); err != nil {
 		return err
@@ -51,8 +55,12 @@ func run(args []string) error {
 	if *cache == 0 {
 		emission = streams.EmitPerUpdate
 	}
-	builder, err := topology(args[0], *in, emission)
-	if err != nil {
+	says := new(restores).listener()
+	var builder *streams.Builder
+	var err error
+	if args[0] == "tally" {
+		builder, says = tally(*in, *instance), sayAll(says)
+	} else if builder, err = topology(args[0], *in, emission); err != nil {
 		return err
 	}
 	logger, err := zap.NewDevelopment(zap.IncreaseLevel(zap.WarnLevel))
@@ -64,19 +72,26 @@ func run(args []string) error {
 	if *profile != "" {
 		closeProfile = newProfiler(*profile).close
 	}
-	application, err := streams.New(builder, streams.Config{
+	config := streams.Config{
 		ApplicationID:  *app,
 		Brokers:        strings.Split(*brokers, ","),
 		StateDir:       *state,
 		CommitInterval: time.Duration(*commit) * time.Millisecond,
 		Memory:         *cache * 16 / 3,
 		Log:            logger,
-		Listener:       new(restores).listener(),
-	})
+		ClientID:       *clientID,
+		Session:        time.Duration(*session) * time.Millisecond,
+		Listener:       says,
+	}
+	withStandbys(&config, *standbys)
+	application, err := streams.New(builder, config)
 	if err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
+	if args[0] == "tally" {
+		onSignal(func() { drain(ctx, application); stop() })
+	}
 	return errors.Join(application.Run(ctx), closeProfile())
 }

@@ -23,15 +23,15 @@ import org.apache.kafka.streams.kstream.Produced;
 public final class Program {
   private static final Map<String, String> DEFAULTS = Map.of(
       "--brokers", "127.0.0.1:9092", "--in", "in", "--app", "bench-ks", "--state", "", "--guarantee", "alos",
-      "--threads", "2", "--commit-ms", "1000", "--cache", "67108864");
+      "--threads", "2", "--commit-ms", "1000", "--cache", "67108864", "--instance", "a");
 
   public static void main(String[] args) throws Exception {
     if (args.length == 0) {
-      throw new IllegalArgumentException("usage: Program map|count|wordcount|keep --brokers B --app ID --state DIR ...");
+      throw new IllegalArgumentException("usage: Program map|count|wordcount|keep|tally --brokers B --app ID --state DIR ...");
     }
     var options = options(args);
     var config = config(options);
-    var streams = new KafkaStreams(topology(args[0], options.get("--in"), config), config);
+    var streams = new KafkaStreams(topology(args[0], options, config), config);
     var failed = new CountDownLatch(1);
     streams.setUncaughtExceptionHandler(e -> {
       e.printStackTrace();
@@ -56,7 +56,7 @@ public final class Program {
   private static Map<String, String> options(String[] args) {
     var options = new HashMap<>(DEFAULTS);
     for (int i = 1; i < args.length; i += 2) {
-      if (!options.containsKey(args[i]) || i + 1 == args.length) {
+      if (!(options.containsKey(args[i]) || args[i].contains(".")) || i + 1 == args.length) {
         throw new IllegalArgumentException("unknown option, or one without a value: " + args[i]);
       }
       options.put(args[i], args[i + 1]);
@@ -84,13 +84,22 @@ public final class Program {
     p.put("consumer.max.partition.fetch.bytes", "4194304");
     p.put("consumer.receive.buffer.bytes", "1048576");
     p.put("restore.consumer.max.poll.records", "10000");
+    options.forEach((name, value) -> {
+      if (name.contains(".")) {
+        p.put(name.substring(2), value); // any setting of Streams, for what only some runs need
+      }
+    });
     return p;
   }
 
-  private static Topology topology(String workload, String in, Properties config) {
+  private static Topology topology(String workload, Map<String, String> options, Properties config) {
     var b = new StreamsBuilder();
     var string = Serdes.String();
-    KStream<String, String> source = b.stream(in, Consumed.with(string, string));
+    if (workload.equals("tally")) {
+      Tally.build(b, options.get("--in"), options.get("--instance"));
+      return b.build(config);
+    }
+    KStream<String, String> source = b.stream(options.get("--in"), Consumed.with(string, string));
     switch (workload) {
       case "map" -> source.mapValues(v -> v.toUpperCase(Locale.ROOT)).to("out", Produced.with(string, string));
       case "count" -> source.groupByKey(Grouped.with(string, string))

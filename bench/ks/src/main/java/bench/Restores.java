@@ -1,5 +1,7 @@
 package bench;
 
+import java.util.HashMap;
+import java.util.Map;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.streams.processor.StateRestoreListener;
 
@@ -8,12 +10,14 @@ final class Restores implements StateRestoreListener {
   private long records;
   private long begin;
   private long end;
+  private final Map<TopicPartition, Long> begins = new HashMap<>();
 
   @Override
   public synchronized void onRestoreStart(TopicPartition partition, String store, long from, long to) {
     if (begin == 0) {
       begin = System.currentTimeMillis();
     }
+    begins.put(partition, System.currentTimeMillis());
   }
 
   @Override
@@ -24,6 +28,7 @@ final class Restores implements StateRestoreListener {
   @Override
   public synchronized void onRestoreEnd(TopicPartition partition, String store, long number) {
     end = System.currentTimeMillis();
+    System.out.printf("RESTORED at=%d task=0_%d records=%d took_ms=%d%n", end, partition.partition(), number, end - begins.remove(partition));
   }
 
   synchronized void print() {

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestWordsAreReadFromOutput(t *testing.T) {
+	all := words([]byte("2026 WARN at work\nTASK at=17 task=0_3 state=running\nRUNNING at=20 restored=5 restore_ms=9\nhalf a li"), 2)
+	if len(all) != 2 || all[0].what != "TASK" || all[0].at != 17 || all[0].process != 2 || all[0].details["state"] != "running" || all[1].number("restored") != 5 {
+		t.Errorf("%v", all)
+	}
+}
+
+func task(process int, at int64, id, state string) word {
+	return word{what: "TASK", at: at, process: process, details: map[string]string{"task": id, "state": state}}
+}
+
+func TestNeedlessPauses(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		all  []word
+		want int
+	}{
+		{"none", []word{task(1, 10, "0_0", "running")}, 0},
+		{"moved", []word{task(1, 10, "0_0", "running"), task(1, 20, "0_0", "releasing"), task(1, 21, "0_0", "released"), task(2, 30, "0_0", "running")}, 0},
+		{"came back", []word{task(1, 20, "0_0", "releasing"), task(1, 21, "0_0", "released"), task(1, 30, "0_0", "running")}, 1},
+		{"out of order between files", []word{task(2, 25, "0_0", "running"), task(1, 20, "0_0", "releasing"), task(1, 30, "0_0", "running")}, 0},
+		{"moved there and back", []word{task(1, 20, "0_0", "released"), task(2, 30, "0_0", "running"), task(2, 40, "0_0", "released"), task(1, 50, "0_0", "running")}, 0},
+		{"two tasks", []word{task(1, 20, "0_0", "releasing"), task(1, 20, "0_1", "releasing"), task(1, 30, "0_1", "running"), task(1, 31, "0_0", "running")}, 2},
+		{"started anew", []word{task(1, 20, "0_0", "closing"), task(3, 30, "0_0", "running")}, 0},
+		{"before the window", []word{task(1, 4, "0_0", "releasing"), task(1, 30, "0_0", "running")}, 0},
+	} {
+		if got := needless(c.all, window{5, 100}); got != c.want {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+func restore(process int, at int64, id, records, took string) word {
+	return word{what: "RESTORED", at: at, process: process, details: map[string]string{"task": id, "records": records, "took_ms": took}}
+}
+
+func TestColdRestores(t *testing.T) {
+	all := []word{
+		task(1, 10, "0_0", "restoring"), restore(1, 20, "0_0", "5000", "9"), // cold
+		task(1, 10, "0_1", "restoring"), restore(1, 21, "0_1", "499", "9"), // its rest only
+		task(1, 10, "0_2", "learning"), restore(1, 22, "0_2", "5000", "9"), // a learner stands in nobody's way
+		restore(2, 23, "0_3", "500", "9"), // of a program that tells no states
+		restore(2, 200, "0_4", "500", "9"),
+	}
+	found := restoresIn(all, window{5, 100})
+	if len(found) != 4 {
+		t.Errorf("%d restores", len(found))
+	}
+	if got := cold(found, 500); got != 2 {
+		t.Errorf("%d cold ones, want 2", got)
+	}
+}
+
+func TestLearningTime(t *testing.T) {
+	found := restoresIn([]word{restore(1, 3000, "0_0", "9", "1500"), restore(1, 4000, "0_1", "9", "1200"), restore(2, 5000, "0_2", "9", "5000"), restore(1, 9000, "0_3", "9", "1")}, window{0, 10_000})
+	if got, ok := learning(found, []int{1}, 8000); !ok || got != 2.5 {
+		t.Errorf("%v, %v", got, ok)
+	}
+	if _, ok := learning(found, []int{3}, 8000); ok {
+		t.Error("nobody else has restored anything")
+	}
+}
+
+func TestLacks(t *testing.T) {
+	all := words([]byte("LACKS at=1 what=standbys\nLACKS at=2 what=standbys\nLACKS at=3 what=drain\n"), 0)
+	if got := lacks(all); !slices.Equal(got, []string{"standbys", "drain"}) {
+		t.Errorf("%v", got)
+	}
+}
