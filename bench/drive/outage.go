@@ -12,6 +12,7 @@ type happening struct {
 	processes []int  // the programs that it started, by number
 	newcomers []byte // and their instances, where they had not been there before
 	dead      byte   // the instance that it killed, or 0
+	restarted byte   // the instance that it ended and started again: what that had stands still, whether or not it comes back
 	balanced  int64  // when every partition was at its final owner, or 0
 	rounds    int
 	reasons   []string // of the rounds
@@ -20,7 +21,7 @@ type happening struct {
 
 // outage is what an event did to the partitions.
 type outage struct {
-	moving, staying, dead gap // the longest silence of a partition that changed its owner, that kept it, that a killed instance had
+	moving, staying, dead gap // the longest silence of a partition that had to stop, that did not, that a killed instance had
 	moved                 int
 	first                 int64 // when the first partition was put out by a newcomer, or 0
 	returned              int   // partitions that went to another instance and came back
@@ -36,7 +37,7 @@ func outageOf(h happening, lines []timeline) outage {
 		switch {
 		case h.dead != 0 && len(owners) > 0 && owners[0] == h.dead:
 			into = &o.dead
-		case len(owners) > 1:
+		case len(owners) > 1, h.restarted != 0 && len(owners) > 0 && owners[0] == h.restarted:
 			into = &o.moving
 		}
 		if len(owners) > 1 {
@@ -73,6 +74,8 @@ const (
 	firstTask     figure = "first_task_s" // from the event to the first output of a newcomer
 	learnt        figure = "restore_s"    // of the newcomer, before that
 	beyond        figure = "first_task_beyond_restore_s"
+	every         figure = "usual_gap_p50_ms" // between two outputs of a partition before the event
+	everyP99      figure = "usual_gap_p99_ms"
 	balance       figure = "balanced_s"   // from the event until every partition is at its final owner
 	steady        figure = "steady_max_s" // the longest silence before the event
 	moving        figure = "silence_moving_s"
@@ -102,7 +105,7 @@ func figuresFrom(hs []happening, lines []timeline, before window, said []word, c
 	for _, t := range lines {
 		worst(steady, t.within(before).seconds())
 	}
-	f[staying], f[coldRestores], f[partsMoved], f[wentBack] = 0, 0, 0, 0
+	f[every], f[everyP99] = usual(lines, before)
 	var notes []string
 	for _, h := range hs {
 		o := outageOf(h, lines)
@@ -137,7 +140,9 @@ func figuresFrom(hs []happening, lines []timeline, before window, said []word, c
 			notes = append(notes, h.name+": not balanced in time")
 		}
 	}
-	f[stayingAbove] = max(0, f[staying]-f[steady])
+	if v, ok := f[staying]; ok {
+		f[stayingAbove] = max(0, v-f[steady])
+	}
 	f[roundsBeyond] = f[roundsTaken] - f[readyBatches]
 	if v, ok := f[firstTask]; ok {
 		f[beyond] = v - f[learnt]

@@ -39,8 +39,8 @@ var rebalanceGoals = []goal{
 
 // rebalanceRows are the rows of the table for a scenario, in order. A figure that nobody has is left out.
 var rebalanceRows = []figure{
-	firstTask, learnt, beyond, balance, partsMoved, moving, dead, survivor, staying, steady, stayingAbove, roundsTaken, readyBatches, roundsBeyond, pauses,
-	coldRestores, wentBack, assignTime, assignMemory, metadataBytes,
+	firstTask, learnt, beyond, balance, moving, dead, survivor, staying, steady, stayingAbove, roundsTaken, roundsBeyond, pauses,
+	coldRestores, assignTime, assignMemory, metadataBytes,
 }
 
 // rebalanceTitles are the rows' names, and how the figures are printed.
@@ -52,19 +52,16 @@ var rebalanceTitles = map[figure]struct {
 	learnt:        {"… of which the restore there took, s", decimals},
 	beyond:        {"… and all else took, s", decimals},
 	balance:       {"every task at its final owner after, s", decimals},
-	partsMoved:    {"partitions that moved", thousands},
-	moving:        {"longest silence of a partition that moves, s", thousandths},
+	moving:        {"longest silence of a partition that moves or is restarted, s", thousandths},
 	dead:          {"longest silence of the dead one's partitions, s", thousandths},
 	survivor:      {"longest silence of the survivors' partitions, s", thousandths},
 	staying:       {"longest silence of a partition that stays, s", thousandths},
 	steady:        {"longest silence before, undisturbed, s", thousandths},
 	stayingAbove:  {"… of one that stays, above that, s", thousandths},
 	roundsTaken:   {"rounds", thousands},
-	readyBatches:  {"… begun because learners were ready", thousands},
-	roundsBeyond:  {"… and all others", thousands},
+	roundsBeyond:  {"… not begun because learners were ready", thousands},
 	pauses:        {"needless pauses (a task comes back to its owner)", thousands},
 	coldRestores:  {"cold restores of active tasks", thousands},
-	wentBack:      {"partitions that went to another instance and back", thousands},
 	assignTime:    {"assign time, slowest case, ms", decimals},
 	assignMemory:  {"assign memory, largest case, MB", decimals},
 	metadataBytes: {"metadata and assignments together, kB", decimals},

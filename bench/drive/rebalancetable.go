@@ -19,7 +19,7 @@ func (r *results) rebalanceMarkdown() string {
 			r.rebalanceRow(&b, name, f)
 		}
 	}
-	b.WriteString("\n| scenario | program | keys | outputs repeated | records counted twice | longest silence of the load, s | other programs, cores | |\n|---|---|---:|---:|---:|---:|---:|---|\n")
+	b.WriteString("\n| scenario | program | keys | time between outputs of a partition, p50 and p99, ms | outputs repeated | records counted twice | longest silence of the load, s | other programs, cores | |\n|---|---|---:|---:|---:|---:|---:|---:|---|\n")
 	for _, name := range names {
 		for _, program := range []string{ours, ks} {
 			r.rebalanceRun(&b, name, program)
@@ -129,8 +129,8 @@ func (r *results) rebalanceRun(b *strings.Builder, name, program string) {
 		}
 		return ""
 	}
-	fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %.2f | %s |\n", name, program, thousands(float64(last.Records)), value(repeats, thousands),
-		value(overcounted, thousands), value(loadSilence, thousandths), last.OtherCores, note)
+	fmt.Fprintf(b, "| %s | %s | %s | %s, %s | %s | %s | %s | %.2f | %s |\n", name, program, thousands(float64(last.Records)), value(every, thousands),
+		value(everyP99, thousands), value(repeats, thousands), value(overcounted, thousands), value(loadSilence, thousandths), last.OtherCores, note)
 }
 
 func thousandths(x float64) string { return fmt.Sprintf("%.3f", x) }

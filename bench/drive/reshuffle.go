@@ -24,7 +24,7 @@ const (
 	// tail is how long the group is looked at after it has come to rest.
 	tail, quickTail = 6 * time.Second, 2 * time.Second
 	// settling is how long the group may take to come to rest; Kafka Streams looks for tasks to move once a minute.
-	settling = 2 * time.Minute
+	settling, quickSettling = 2 * time.Minute, 40 * time.Second
 	// filling is how long the state may take to be filled, and the last counts to come.
 	filling = 2 * time.Minute
 	// fresh is how old the last output of a partition may be while it counts as running.
@@ -272,7 +272,7 @@ func (r *reshuffle) log() brokerLog { return brokerLog{r.bench.settings.brokerLo
 // settle waits until every partition is put out by its final owner, and a while longer, and ends the happening. A group that does not come to
 // rest is no fault; it is noted.
 func (r *reshuffle) settle(ctx context.Context, h *happening) error {
-	err := r.await(ctx, "a balanced group", settling, func() (bool, error) {
+	err := r.await(ctx, "a balanced group", r.during(settling, quickSettling), func() (bool, error) {
 		if !r.balanced(h) {
 			return false, nil
 		}

@@ -1,6 +1,9 @@
 package main
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // sighting is an output of an instance, at a time in Unix milliseconds by the broker's clock.
 type sighting struct {
@@ -104,4 +107,17 @@ func longestOf(lines []timeline, w window) gap {
 		}
 	}
 	return worst
+}
+
+// usual is the median and the 99th percentile of the time between two outputs of a partition in the window, in milliseconds.
+func usual(lines []timeline, w window) (p50, p99 float64) {
+	var gaps []time.Duration
+	for _, t := range lines {
+		for i := 1; i < len(t); i++ {
+			if t[i-1].at >= w.from && t[i].at <= w.to {
+				gaps = append(gaps, time.Duration(t[i].at-t[i-1].at)*time.Millisecond)
+			}
+		}
+	}
+	return milliseconds(quantile(gaps, .5)), milliseconds(quantile(gaps, .99))
 }

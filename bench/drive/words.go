@@ -108,11 +108,11 @@ func restoresIn(all []word, w window) []restored {
 	return found
 }
 
-// cold counts the restores of active tasks that read at least so many records: from nothing, rather than what was missing.
+// cold counts the restores of active tasks that began with nothing and read at least so many records; a task that reads what it had missed is warm.
 func cold(all []restored, records int64) int {
 	n := 0
 	for _, r := range all {
-		if r.active && r.number("records") >= records {
+		if r.active && r.number("start") <= 0 && r.number("records") >= records {
 			n++
 		}
 	}

@@ -38,19 +38,25 @@ func TestNeedlessPauses(t *testing.T) {
 }
 
 func restore(process int, at int64, id, records, took string) word {
-	return word{what: "RESTORED", at: at, process: process, details: map[string]string{"task": id, "records": records, "took_ms": took}}
+	return word{what: "RESTORED", at: at, process: process, details: map[string]string{"task": id, "start": "0", "records": records, "took_ms": took}}
+}
+
+func from(start string, w word) word {
+	w.details["start"] = start
+	return w
 }
 
 func TestColdRestores(t *testing.T) {
 	all := []word{
 		task(1, 10, "0_0", "restoring"), restore(1, 20, "0_0", "5000", "9"), // cold
-		task(1, 10, "0_1", "restoring"), restore(1, 21, "0_1", "499", "9"), // its rest only
+		task(1, 10, "0_1", "restoring"), restore(1, 21, "0_1", "499", "9"), // nothing to speak of
+		task(1, 10, "0_5", "restoring"), from("70000", restore(1, 21, "0_5", "5000", "9")), // what it had missed
 		task(1, 10, "0_2", "learning"), restore(1, 22, "0_2", "5000", "9"), // a learner stands in nobody's way
 		restore(2, 23, "0_3", "500", "9"), // of a program that tells no states
 		restore(2, 200, "0_4", "500", "9"),
 	}
 	found := restoresIn(all, window{5, 100})
-	if len(found) != 4 {
+	if len(found) != 5 {
 		t.Errorf("%d restores", len(found))
 	}
 	if got := cold(found, 500); got != 2 {

@@ -48,7 +48,7 @@ func sayAll(l streams.Listener) streams.Listener {
 	l.Restore = func(p streams.RestoreProgress) {
 		restore(p)
 		if p.Done {
-			say("RESTORED", "task=%s records=%d took_ms=%d", p.Task, p.Records, p.Took.Milliseconds())
+			say("RESTORED", "task=%s start=%d records=%d took_ms=%d", p.Task, p.Start, p.Records, p.Took.Milliseconds())
 		}
 	}
 	l.Task = func(id streams.TaskID, state string) { say("TASK", "task=%s state=%s", id, state) }

@@ -10,14 +10,16 @@ final class Restores implements StateRestoreListener {
   private long records;
   private long begin;
   private long end;
-  private final Map<TopicPartition, Long> begins = new HashMap<>();
+  private final Map<TopicPartition, Begin> begins = new HashMap<>();
+
+  private record Begin(long at, long offset) {}
 
   @Override
   public synchronized void onRestoreStart(TopicPartition partition, String store, long from, long to) {
     if (begin == 0) {
       begin = System.currentTimeMillis();
     }
-    begins.put(partition, System.currentTimeMillis());
+    begins.put(partition, new Begin(System.currentTimeMillis(), from));
   }
 
   @Override
@@ -28,7 +30,8 @@ final class Restores implements StateRestoreListener {
   @Override
   public synchronized void onRestoreEnd(TopicPartition partition, String store, long number) {
     end = System.currentTimeMillis();
-    System.out.printf("RESTORED at=%d task=0_%d records=%d took_ms=%d%n", end, partition.partition(), number, end - begins.remove(partition));
+    var began = begins.remove(partition);
+    System.out.printf("RESTORED at=%d task=0_%d start=%d records=%d took_ms=%d%n", end, partition.partition(), began.offset, number, end - began.at);
   }
 
   synchronized void print() {
