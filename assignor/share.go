@@ -82,6 +82,22 @@ func (d demand) split(s int) []exact {
 	return out
 }
 
+// preference is the order in which members are rounded up, all else being equal: of those who would have to give a task away the last keep it,
+// so that the tasks with the lowest numbers move; of the others the first get one.
+func (d demand) preference(s int, row []exact) (order []int) {
+	for m := len(row) - 1; m >= 0; m-- {
+		if d.have[s][m] > row[m].whole {
+			order = append(order, m)
+		}
+	}
+	for m, x := range row {
+		if d.have[s][m] <= x.whole {
+			order = append(order, m)
+		}
+	}
+	return order
+}
+
 // roundRows decides which fractions are rounded up.
 func roundRows(d demand, rows [][]exact, all, state []float64) [][]bool {
 	n, s := len(d.weights), len(rows)
@@ -102,7 +118,8 @@ func roundRows(d demand, rows [][]exact, all, state []float64) [][]bool {
 	for i := range rows {
 		edges[i] = make([]int, n)
 		sum := 0.0
-		for m, x := range rows[i] {
+		for _, m := range d.preference(i, rows[i]) {
+			x := rows[i][m]
 			edges[i][m] = -1
 			if x.rest == 0 {
 				continue

@@ -14,6 +14,10 @@ type standbys struct {
 	load []int
 	// kept are the tasks of which each member keeps a copy.
 	kept [][]*taskView
+	// changes counts, by member, what happened to the copies of the tasks that it keeps; fruitless is that count, by the member and another
+	// one, when nothing was found that could be moved between them.
+	changes   []int
+	fruitless []int
 }
 
 func (v *view) placeStandbys() {
@@ -21,6 +25,7 @@ func (v *view) placeStandbys() {
 		return
 	}
 	s := &standbys{view: v, load: slices.Clone(v.shares), kept: make([][]*taskView, len(v.members))}
+	s.changes, s.fruitless = make([]int, len(v.members)), make([]int, len(v.members)*len(v.members))
 	for _, t := range v.tasks {
 		if t.sub.Stateful {
 			s.keep(t)
@@ -30,6 +35,9 @@ func (v *view) placeStandbys() {
 		if t.sub.Stateful && t.owner != nobody {
 			s.fill(t)
 		}
+	}
+	if len(v.frozen) > 0 { // shares are not known before the tasks have an owner
+		return
 	}
 	for s.spread() || s.even() {
 	}
@@ -63,12 +71,16 @@ func (s *standbys) add(t *taskView, m int) {
 	t.standbys = append(t.standbys, m)
 	s.kept[m] = append(s.kept[m], t)
 	s.load[m]++
+	for _, holder := range t.standbys {
+		s.changes[holder]++
+	}
 }
 
 func (s *standbys) shift(t *taskView, from, to int) {
 	t.standbys = slices.DeleteFunc(t.standbys, func(m int) bool { return m == from })
 	s.kept[from] = slices.DeleteFunc(s.kept[from], func(x *taskView) bool { return x == t })
 	s.load[from]--
+	s.changes[from]++
 	s.add(t, to)
 }
 
@@ -192,6 +204,10 @@ func (s *standbys) evens(from, to int) bool {
 
 // movable is the copy that is moved at the least effort: one that was not begun yet, then one that the other member has too.
 func (s *standbys) movable(from, to int) *taskView {
+	fruitless := &s.fruitless[from*len(s.members)+to]
+	if *fruitless == s.changes[from] {
+		return nil
+	}
 	var best *taskView
 	least := 0
 	for _, t := range s.kept[from] {
@@ -202,6 +218,9 @@ func (s *standbys) movable(from, to int) *taskView {
 		if best == nil || cmp.Or(cmp.Compare(effort, least), t.id.Compare(best.id)) < 0 {
 			best, least = t, effort
 		}
+	}
+	if best == nil {
+		*fruitless = s.changes[from]
 	}
 	return best
 }

@@ -111,7 +111,12 @@ func (d *deal) mayGo(t *taskView, m int) bool {
 // move takes tasks from those who have too many, in this order: moves that were begun and no longer help, tasks of which a member that lacks
 // one has a copy, caught up or not, any others; of equal ones a task that changed its owner just now comes last, then the lowest number decides.
 // Only where nothing else is left does a learner that was given up go on.
+//
+// Nothing moves while there are frozen tasks: they find an owner in the next round, and only then is it known who has too many.
 func (d *deal) move() {
+	if len(d.frozen) > 0 {
+		return
+	}
 	movable := slices.Clone(d.sub.tasks)
 	movable = slices.DeleteFunc(movable, func(t *taskView) bool { return t.home == nobody || t.pinned || d.room[t.home] >= 0 })
 	slices.SortStableFunc(movable, func(a, b *taskView) int {

@@ -177,7 +177,7 @@ func (v *view) addClaims() {
 
 // canTake says whether the task may be given to the member.
 func (v *view) canTake(t *taskView, m int) bool {
-	return t.sub.form[m] == takes && !v.members[m].unfit[t.id]
+	return t.sub.form[m] == takes && (len(v.members[m].unfit) == 0 || !v.members[m].unfit[t.id])
 }
 
 // canLearn says whether the task may move to the member while its owner runs it. The members of one process share a state directory.
