@@ -16,6 +16,8 @@ type groupModel struct {
 	members    map[string]*player
 	generation int32
 	plan       Plan
+	// said is what the last plan was made from.
+	said State
 	// gate says whether an owner gives up a marked task. The default is the readiness board: it does if the receiver is ready.
 	gate func(g *groupModel, k Mark) bool
 	// slow: tasks that start without a state take until the next catchUp to restore it.
@@ -34,6 +36,7 @@ type player struct {
 	copies    map[task.ID]Replica
 	marks     map[task.ID]Mark
 	promised  []task.ID
+	released  []task.ID // for the present round
 	stuck     map[task.ID]bool
 	deaf      bool // misses the answer of the next round
 }
@@ -87,8 +90,9 @@ func (g *groupModel) word(p *player) Member {
 	for _, id := range p.promised {
 		m.Replicas = append(m.Replicas, Replica{Task: id, Kind: Promised, Ready: true, Lag: LagUnknown})
 	}
-	if g.unread[p.ID] {
-		return Member{ID: m.ID, Generation: m.Generation, Claims: m.Claims, Opaque: true}
+	p.released = m.Released
+	if g.unread[p.ID] || p.Opaque {
+		return Member{ID: m.ID, Generation: m.Generation, Claims: m.Claims, Opaque: true, Hidden: m.Hidden}
 	}
 	return m
 }
@@ -104,12 +108,13 @@ func (g *groupModel) state() State {
 // round is one generation: all join, the leader plans, all that are not deaf apply. It says whether somebody asks for another.
 func (g *groupModel) round() (again bool) {
 	g.generation++
-	before := g.state()
+	g.said = g.state()
 	clear(g.unread)
-	g.plan = Assign(before)
+	g.plan = Assign(g.said)
 	g.paused, g.needless = nil, nil
-	for i, mp := range g.plan.Members {
-		p, released := g.members[mp.ID], before.Members[i].Released
+	for _, mp := range g.plan.Members {
+		p := g.members[mp.ID]
+		released := p.released
 		for _, id := range released {
 			delete(p.run, id)
 			g.paused = append(g.paused, id)
