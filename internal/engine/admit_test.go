@@ -21,14 +21,14 @@ func restoringStores(t *testing.T, change func(*Config), logs []string, records 
 			change(c)
 		}
 	}, id10)
-	f := only[FetchOffsets](w)
+	f := latest[FetchOffsets](w)
 	positions := make([]int64, len(logs))
 	for i := range positions {
 		positions[i] = statestore.NoPosition
 	}
 	w.stores(id10, positions...)
 	w.committedAt(100, f)
-	ev := OffsetsListed{Request: only[ListOffsets](w).Request, Earliest: map[task.TopicPartition]int64{}, End: map[task.TopicPartition]int64{}}
+	ev := OffsetsListed{Request: latest[ListOffsets](w).Request, Earliest: map[task.TopicPartition]int64{}, End: map[task.TopicPartition]int64{}}
 	for i, log := range logs {
 		tp := task.TopicPartition{Topic: log}
 		ev.Earliest[tp], ev.End[tp] = 0, records[i]

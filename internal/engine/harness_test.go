@@ -117,6 +117,14 @@ func only[T Action](w *world) T {
 	return got[0]
 }
 
+// latest returns the newest action of a type.
+func latest[T Action](w *world) T {
+	w.t.Helper()
+	got := ever[T](w)
+	require.NotEmpty(w.t, got)
+	return got[len(got)-1]
+}
+
 func (w *world) notices(kind NoticeKind) []Notice {
 	var out []Notice
 	for _, n := range ever[Note](w) {

@@ -221,7 +221,7 @@ func TestAssignedAgainWhileItCloses(t *testing.T) {
 	require.Equal(t, Rebalancing, w.e.State())
 	w.step(TaskClosed{Task: id00, Epoch: old})
 	require.Equal(t, old+1, w.epoch(id00))
-	require.Equal(t, []task.TopicPartition{in0}, only[FetchOffsets](w).Parts)
+	require.Equal(t, []task.TopicPartition{in0}, latest[FetchOffsets](w).Parts)
 }
 
 func TestTakenAwayAgainWhileItCloses(t *testing.T) {
@@ -255,7 +255,7 @@ func TestReleasedTaskAfterARoundThatWasMissed(t *testing.T) {
 			old := w.epoch(id00)
 			w.step(TaskClosed{Task: id00, Epoch: old})
 			require.Equal(t, old+2, w.epoch(id00), "it is opened anew, from what is committed now")
-			require.Equal(t, []task.TopicPartition{in0}, only[FetchOffsets](w).Parts)
+			require.Equal(t, []task.TopicPartition{in0}, latest[FetchOffsets](w).Parts)
 		}
 	}
 }

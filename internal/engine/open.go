@@ -15,9 +15,12 @@ type openState struct {
 	offsets []int64 // per input: committed, -1 unknown as yet, noOffset where nothing is committed
 	start   []int64 // per input: where to begin
 	time    int64   // stream time of the last commit
-	listed  bool
+	logs    map[task.TopicPartition]logBounds
 	doubted bool // the log seemed to end before what has been read of it, and is asked once more
 }
+
+// logBounds are the log start and the high watermark.
+type logBounds struct{ first, end int64 }
 
 const (
 	offsetPending = int64(-1)
@@ -53,7 +56,7 @@ func (e *Engine) beginOpen(l *life) {
 // await begins to wait for all that the life needs in its role, but for its stores if they are open already.
 func (l *life) await() {
 	stores := l.at != nil
-	l.open = &openState{time: -1, stores: stores}
+	l.open = &openState{time: -1, stores: stores, logs: map[task.TopicPartition]logBounds{}}
 	for i := range l.spec.Inputs {
 		l.open.offsets, l.open.start = append(l.open.offsets, offsetPending), append(l.open.start, offsetPending)
 		l.done[i] = -1
@@ -99,16 +102,14 @@ func (e *Engine) flushOpens() {
 		if l.state != lifeOpening {
 			continue
 		}
-		fetch = append(fetch, l.unfetched()...)
-		if l.open.stores && len(l.unfetched()) == 0 {
-			switch need := l.unlisted(); {
-			case len(need) > 0:
-				list = append(list, need...)
-			case l.role == Active:
-				e.beginRestore(l)
-			default:
-				e.beginFollow(l)
-			}
+		offsets, logs := l.unfetched(), l.unlisted()
+		switch {
+		case len(offsets)+len(logs) > 0 || !l.open.stores || !e.bounds(l):
+			fetch, list = append(fetch, offsets...), append(list, logs...)
+		case l.role == Active:
+			e.beginRestore(l)
+		default:
+			e.beginFollow(l)
 		}
 	}
 	if len(fetch)+len(list) > 0 && e.now.Before(e.opens.retryAt) {
@@ -141,20 +142,22 @@ func (l *life) unfetched() []task.TopicPartition {
 
 // unlisted are the partitions whose bounds are needed: all changelogs, and inputs without a committed offset.
 func (l *life) unlisted() []task.TopicPartition {
-	if l.open.listed {
-		return nil
-	}
 	var tps []task.TopicPartition
+	need := func(tp task.TopicPartition) {
+		if _, has := l.open.logs[tp]; !has {
+			tps = append(tps, tp)
+		}
+	}
 	if l.role == Active {
 		for i, tp := range l.inputs() {
 			if l.open.offsets[i] == offsetNone {
-				tps = append(tps, tp)
+				need(tp)
 			}
 		}
 	}
 	for i := range l.spec.Stores {
 		if l.spec.Stores[i].Changelog != "" {
-			tps = append(tps, l.changelog(i))
+			need(l.changelog(i))
 		}
 	}
 	return tps
@@ -233,8 +236,13 @@ func (e *Engine) offsetsListed(ev OffsetsListed) {
 	}
 	e.opens.list = 0
 	for _, l := range slices.Clone(e.order) {
-		if l.state == lifeOpening && l.epoch <= e.opens.listed && l.open.stores && len(l.unfetched()) == 0 && covers(ev, l.unlisted()...) {
-			e.bounds(l, ev)
+		if l.state != lifeOpening || l.epoch > e.opens.listed {
+			continue
+		}
+		for _, tp := range l.unlisted() {
+			if covers(ev, tp) {
+				l.open.logs[tp] = logBounds{ev.Earliest[tp], ev.End[tp]}
+			}
 		}
 	}
 	if ev.Err != nil {
@@ -255,53 +263,57 @@ func covers(ev OffsetsListed, tps ...task.TopicPartition) bool {
 	return true
 }
 
-// bounds takes the log bounds in: where inputs without an offset begin, and how much of each changelog there is to restore.
-func (e *Engine) bounds(l *life, ev OffsetsListed) {
-	if l.role == Active && !e.inputBounds(l, ev) {
-		return
-	}
-	for i := range l.spec.Stores {
-		if l.spec.Stores[i].Changelog != "" && !e.logBounds(l, i, ev) {
-			return
-		}
-	}
-	l.open.listed = true
-}
-
-// logBounds takes the bounds of one changelog in. It reports false if they are to be asked for again.
-func (e *Engine) logBounds(l *life, store int, ev OffsetsListed) bool {
-	tp := l.changelog(store)
-	p := l.partOf(store)
-	if p == nil {
-		p = &restorePart{store: store, tp: tp, pos: l.at[store], first: ev.Earliest[tp], end: ev.End[tp]}
-		l.restore = append(l.restore, p)
-		return true
-	}
-	if p.begun && p.read > ev.End[tp] && !l.open.doubted { // read after the bounds were listed, or cut off since
-		l.open.doubted = true
-		e.opens.retryAt = e.now.Add(e.cfg.Backoff)
+// bounds takes the log bounds in: where inputs without an offset begin, and how much of each changelog there is to restore. It reports false
+// if the life cannot go on with them.
+func (e *Engine) bounds(l *life) bool {
+	if l.role == Active && !e.inputBounds(l) {
 		return false
 	}
-	p.first, p.end = ev.Earliest[tp], ev.End[tp]
+	for i := range l.spec.Stores {
+		if l.spec.Stores[i].Changelog != "" && !e.logBounds(l, i) {
+			return false
+		}
+	}
 	return true
 }
 
-func (e *Engine) inputBounds(l *life, ev OffsetsListed) bool {
+// logBounds takes the bounds of one changelog in. It reports false if they are to be asked for again.
+func (e *Engine) logBounds(l *life, store int) bool {
+	tp := l.changelog(store)
+	log := l.open.logs[tp]
+	p := l.partOf(store)
+	if p == nil {
+		l.restore = append(l.restore, &restorePart{store: store, tp: tp, pos: l.at[store], first: log.first, end: log.end})
+		return true
+	}
+	if p.begun && p.read > log.end && !l.open.doubted { // read after the bounds were listed, or cut off since
+		l.open.doubted = true
+		delete(l.open.logs, tp)
+		e.opens.retryAt = e.now.Add(e.cfg.Backoff)
+		e.wakeAt(e.opens.retryAt)
+		return false
+	}
+	p.first, p.end = log.first, log.end
+	return true
+}
+
+func (e *Engine) inputBounds(l *life) bool {
 	for i, tp := range l.inputs() {
 		if l.open.offsets[i] != offsetNone {
 			continue
 		}
+		log := l.open.logs[tp]
 		reset := e.cfg.NoOffset(tp.Topic)
 		if l.spec.Inputs[i].Repartition || tp.Partition >= e.first[tp.Topic] {
 			reset = ResetEarliest // a partition that came while we ran holds nothing that is older than we are
 		}
 		switch reset {
 		case ResetEarliest:
-			l.open.start[i] = ev.Earliest[tp]
+			l.open.start[i] = log.first
 		case ResetLatest:
-			l.open.start[i] = ev.End[tp]
+			l.open.start[i] = log.end
 		default:
-			e.fail(&OffsetOutOfRangeError{Part: tp, Offset: -1, Earliest: ev.Earliest[tp], End: ev.End[tp]})
+			e.fail(&OffsetOutOfRangeError{Part: tp, Offset: -1, Earliest: log.first, End: log.end})
 			return false
 		}
 	}

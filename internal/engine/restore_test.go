@@ -13,10 +13,10 @@ import (
 // restoring takes a task with a store to where the bounds of its changelog are known.
 func restoring(t *testing.T, change func(*Config), position, first, end int64) *world {
 	w := openingWorld(t, change, id10)
-	f := only[FetchOffsets](w)
+	f := latest[FetchOffsets](w)
 	w.stores(id10, position)
 	w.committedAt(100, f)
-	l := only[ListOffsets](w)
+	l := latest[ListOffsets](w)
 	require.Equal(t, []task.TopicPartition{log0}, l.Parts)
 	w.listed(l, first, end)
 	return w

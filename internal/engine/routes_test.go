@@ -77,7 +77,7 @@ func TestInputOutOfRange(t *testing.T) {
 			w.step(OffsetsListed{Request: lists[len(lists)-1].Request, Err: errDown})
 			require.NotEmpty(t, w.notices(NoticeRetry))
 			w.after(2 * time.Second)
-			w.listed(only[ListOffsets](w), 500, 900)
+			w.listed(latest[ListOffsets](w), 500, 900)
 			if c.at < 0 {
 				var out *OffsetOutOfRangeError
 				require.ErrorAs(t, w.e.err, &out)

@@ -74,10 +74,10 @@ func TestFatalMembershipEndsTheApplication(t *testing.T) {
 	w.rebalance()
 	w.step(Member{group.JoinDone{Req: w.join, Sent: w.now, Code: kcode.GroupAuthorizationFailed}})
 	require.Contains(t, w.told(id00), task.Lost{}, "the membership is over: nothing of the task may be committed")
+	require.Empty(t, acted[MemberAction](w), "the others get it when it has stopped, and not before")
+	w.closed(id00)
 	leave := only[MemberAction](w).Action.(group.SendLeave)
 	w.step(Member{group.LeaveDone{Req: leave.Req}})
-	require.Equal(t, Closing, w.e.State())
-	w.closed(id00)
 	require.ErrorIs(t, w.done(), kcode.GroupAuthorizationFailed)
 }
 

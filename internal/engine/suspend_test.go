@@ -422,11 +422,11 @@ func TestWhatWasOnItsWayWhenTheDiskWasFull(t *testing.T) {
 		w := newWorld(t, nil)
 		w.joinGroup()
 		w.assign([]task.ID{id10})
-		old := only[FetchOffsets](w)
+		old := latest[FetchOffsets](w)
 		w.full()
 		w.closed(id10)
 		back(w)
-		require.NotEqual(t, old.Request, only[FetchOffsets](w).Request)
+		require.NotEqual(t, old.Request, latest[FetchOffsets](w).Request)
 	})
 	t.Run("the topics", func(t *testing.T) {
 		w := newWorld(t, nil)
