@@ -40,7 +40,8 @@ func (v *view) formsOf(sub *subtopology, want *member) {
 	if able {
 		return
 	}
-	for i := range sub.form { // all who can run it are on their way out; better they than nobody
+	sub.leaving = true
+	for i := range sub.form { // better they than nobody
 		if sub.form[i] == drains {
 			sub.form[i] = takes
 		}

@@ -15,6 +15,7 @@ func (v *view) readPlans() {
 		if h := v.plannedAt(t); h != nil {
 			if h.stalled && !h.ready && v.othersCanLearn(t, h.member) {
 				t.shunned = h.member
+				v.members[h.member].slow = true
 				continue
 			}
 			v.rehome(t, h.member)

@@ -95,6 +95,9 @@ func (g *groupModel) command(t *testing.T, w []string) string {
 			r.Lag = Lag(number(t, w[3]))
 		}
 		g.members[arg(1)].copies[r.Task] = r
+	case "learner": // learner b 0_1 700: b learns it, whatever the plan said
+		r := Replica{Task: parse(t, arg(2)), Kind: Learner, Lag: Lag(number(t, arg(3)))}
+		g.members[arg(1)].copies[r.Task] = r
 	case "gate": // gate always: marked tasks are given up whoever is ready
 		g.gate = map[string]func(*groupModel, Mark) bool{"always": always, "board": board}[arg(1)]
 	case "standbys":

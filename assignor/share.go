@@ -12,6 +12,7 @@ type shares struct {
 // demand is what the rounding starts from.
 type demand struct {
 	weights  []int
+	slow     []bool  // members that learned in vain
 	stateful []bool  // by subtopology
 	tasks    []int   // by subtopology: tasks to hand out
 	have     [][]int // by subtopology and member: homes now
@@ -83,16 +84,19 @@ func (d demand) split(s int) []exact {
 }
 
 // preference is the order in which members are rounded up, all else being equal: of those who would have to give a task away the last keep it,
-// so that the tasks with the lowest numbers move; of the others the first get one.
+// so that the tasks with the lowest numbers move; of the others the first get one, and those
+// that learned in vain come last.
 func (d demand) preference(s int, row []exact) (order []int) {
 	for m := len(row) - 1; m >= 0; m-- {
 		if d.have[s][m] > row[m].whole {
 			order = append(order, m)
 		}
 	}
-	for m, x := range row {
-		if d.have[s][m] <= x.whole {
-			order = append(order, m)
+	for _, slow := range []bool{false, true} {
+		for m, x := range row {
+			if d.have[s][m] <= x.whole && d.slow[m] == slow {
+				order = append(order, m)
+			}
 		}
 	}
 	return order

@@ -14,6 +14,8 @@ type standbys struct {
 	load []int
 	// kept are the tasks of which each member keeps a copy.
 	kept [][]*taskView
+	// pairs counts, by two members, the tasks of the one of which the other keeps a copy: who dies should leave something to everybody.
+	pairs []int
 	// changes counts, by member, what happened to the copies of the tasks that it keeps; fruitless is that count, by the member and another
 	// one, when nothing was found that could be moved between them.
 	changes   []int
@@ -25,7 +27,8 @@ func (v *view) placeStandbys() {
 		return
 	}
 	s := &standbys{view: v, load: slices.Clone(v.shares), kept: make([][]*taskView, len(v.members))}
-	s.changes, s.fruitless = make([]int, len(v.members)), make([]int, len(v.members)*len(v.members))
+	n := len(v.members)
+	s.changes, s.fruitless, s.pairs = make([]int, n), make([]int, n*n), make([]int, n*n)
 	for _, t := range v.tasks {
 		if t.sub.Stateful {
 			s.keep(t)
@@ -71,6 +74,7 @@ func (s *standbys) add(t *taskView, m int) {
 	t.standbys = append(t.standbys, m)
 	s.kept[m] = append(s.kept[m], t)
 	s.load[m]++
+	s.pair(t, m, 1)
 	for _, holder := range t.standbys {
 		s.changes[holder]++
 	}
@@ -80,9 +84,19 @@ func (s *standbys) shift(t *taskView, from, to int) {
 	t.standbys = slices.DeleteFunc(t.standbys, func(m int) bool { return m == from })
 	s.kept[from] = slices.DeleteFunc(s.kept[from], func(x *taskView) bool { return x == t })
 	s.load[from]--
+	s.pair(t, from, -1)
 	s.changes[from]++
 	s.add(t, to)
 }
+
+func (s *standbys) pair(t *taskView, m, n int) {
+	if t.home != nobody {
+		s.pairs[t.home*len(s.members)+m] += n
+	}
+}
+
+// shared is how many tasks of the task's home have a copy at the member.
+func (s *standbys) shared(t *taskView, m int) int { return s.pairs[t.home*len(s.members)+m] }
 
 // canHost says whether the member may keep a copy, the one at another member aside: never where the task or another copy of it is, nor in the
 // same process, which is lost as a whole.
@@ -126,7 +140,7 @@ func (s *standbys) best(t *taskView, aside int) int {
 			continue
 		}
 		c, e := s.crowd(t, m, aside), s.effort(t, m)
-		if best == nobody || cmp.Or(cmp.Compare(c, crowd), cmp.Compare(e, effort), s.compareLoad(m, best)) < 0 {
+		if best == nobody || cmp.Or(cmp.Compare(c, crowd), cmp.Compare(e, effort), s.compareLoad(m, best), cmp.Compare(s.shared(t, m), s.shared(t, best))) < 0 {
 			best, crowd, effort = m, c, e
 		}
 	}

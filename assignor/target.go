@@ -9,7 +9,7 @@ import (
 func (v *view) balance() {
 	d := demand{tasks: make([]int, len(v.subs)), stateful: make([]bool, len(v.subs)), have: make([][]int, len(v.subs)), fresh: make([][]int, len(v.subs)), form: make([][]form, len(v.subs))}
 	for _, m := range v.members {
-		d.weights = append(d.weights, m.weight)
+		d.weights, d.slow = append(d.weights, m.weight), append(d.slow, m.slow)
 	}
 	orphans := make([][]*taskView, len(v.subs))
 	for s, sub := range v.subs {

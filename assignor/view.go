@@ -34,6 +34,7 @@ type member struct {
 	unfit   map[task.ID]bool
 	hashes  map[int32]uint64
 	code    Code
+	slow    bool  // learned in vain
 	again   bool  // asks for the next round, to repair a double claim
 	load    int   // tasks that have their home here
 	process int   // the same number for members of one process
@@ -45,8 +46,10 @@ type subtopology struct {
 	// known: it is in the leader's topology. What others claim beyond that stays where it is.
 	known bool
 	// form is how each member stands to it.
-	form  []form
-	tasks []*taskView
+	form []form
+	// leaving: all who can run it are on their way out.
+	leaving bool
+	tasks   []*taskView
 }
 
 // form is what a member can do with the tasks of a subtopology.
@@ -180,9 +183,10 @@ func (v *view) canTake(t *taskView, m int) bool {
 	return t.sub.form[m] == takes && (len(v.members[m].unfit) == 0 || !v.members[m].unfit[t.id])
 }
 
-// canLearn says whether the task may move to the member while its owner runs it. The members of one process share a state directory.
+// canLearn says whether the task may move to the member while its owner runs it. The members of one process share a state directory, and from
+// one member that leaves to another there is nothing to gain.
 func (v *view) canLearn(t *taskView, m int) bool {
-	return m != t.owner && v.canTake(t, m) && (!t.sub.Stateful || v.members[m].process != v.members[t.owner].process)
+	return m != t.owner && !t.sub.leaving && v.canTake(t, m) && (!t.sub.Stateful || v.members[m].process != v.members[t.owner].process)
 }
 
 func (v *view) name(m int) string { return v.members[m].ID }
