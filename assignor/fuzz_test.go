@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/understudy-streams/understudy/task"
 )
 
 // Whatever comes in, reading does not panic, and what was read is written and read again to the same.
@@ -22,6 +24,7 @@ func FuzzMemberData(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, setOf(d.Claims), setOf(again.Claims))
 		require.Equal(t, setOf(d.Released), setOf(again.Released))
+		require.Equal(t, d.Append(nil), again.Append(nil))
 	})
 }
 
@@ -29,6 +32,7 @@ func FuzzPlanData(f *testing.F) {
 	f.Add([]byte(nil))
 	f.Add(samplePlan().Append(nil))
 	f.Add([]byte{1, 1, fieldMarks, 4, 1, 0, 0, 0, fieldEnd})
+	f.Add([]byte{1, 1, fieldNames, 6, 0, 1, 'a', 1, 1, 'b', fieldStandbys, 4, 0, 1, 3, 2, fieldMoves, 6, 0, 1, 0, 2, 1, 0, fieldEnd})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		p, err := DecodePlanData(b)
 		if err != nil {
@@ -37,6 +41,7 @@ func FuzzPlanData(f *testing.F) {
 		again, err := DecodePlanData(p.Append(nil))
 		require.NoError(t, err)
 		require.Equal(t, setOf(p.Active), setOf(again.Active))
+		require.Equal(t, p.Append(nil), again.Append(nil))
 	})
 }
 
@@ -66,5 +71,41 @@ func FuzzAssignment(f *testing.F) {
 		again, err := DecodeAssignment(a.Append(nil))
 		require.NoError(t, err)
 		require.Equal(t, a.Append(nil), again.Append(nil))
+	})
+}
+
+// FuzzAssign plans from whatever members could say: it does not panic, no claim gets lost, and every plan passes the check.
+func FuzzAssign(f *testing.F) {
+	f.Add(sampleMember().Append(nil), MemberData{}.Append(nil), uint8(1))
+	f.Add(sampleMember().Append(nil), sampleMember().Append(nil), uint8(2))
+	f.Add([]byte{1, 1, fieldClaims, 3, 0, 1, 5, fieldEnd}, []byte(nil), uint8(0))
+	f.Fuzz(func(t *testing.T, a, b []byte, standbys uint8) {
+		s := State{Subtopologies: []Subtopology{{ID: 0, Partitions: 4, Stateful: true}, {ID: 1, Partitions: 3}}, Policy: Policy{Standbys: int(standbys % 4)}}
+		for i, raw := range [][]byte{a, b} {
+			d, err := DecodeMemberData(raw)
+			if len(d.Claims)+len(d.Released)+len(d.Replicas)+len(d.Unfit) > 10_000 {
+				t.Skip("a plan of this size takes long")
+			}
+			s.Members = append(s.Members, Member{
+				ID: string(rune('a' + i)), Process: d.Process, Claims: d.Claims, Released: d.Released, Learned: d.Learned, Unfit: d.Unfit, Replicas: d.Replicas,
+				Hashes: d.Hashes, TopologyVersion: d.TopologyVersion, Capacity: d.Capacity, Tags: d.Tags, Draining: d.Draining, Opaque: err != nil,
+			})
+		}
+		p := Assign(s)
+		require.Empty(t, p.Degraded)
+		runs := setOf(p.Frozen)
+		if runs == nil {
+			runs = map[task.ID]bool{}
+		}
+		for _, m := range p.Members {
+			for _, id := range m.Active {
+				runs[id] = true
+			}
+		}
+		for _, m := range s.Members {
+			for _, id := range m.Claims {
+				require.True(t, runs[id], "the claim of %s to %s is lost", m.ID, id)
+			}
+		}
 	})
 }

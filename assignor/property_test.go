@@ -143,7 +143,7 @@ func TestGroupsConverge(t *testing.T) {
 func TestEachTaskMovesOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := newGroup(drawSubs(t, 4, 9)...)
-		g.policy.LearnersPerMember, g.policy.Learners = 100, 100
+		g.policy = Policy{LearnersPerMember: 100, Learners: 100, Standbys: rapid.IntRange(0, 2).Draw(t, "standbys")}
 		for i := range rapid.IntRange(1, 5).Draw(t, "members") {
 			g.add(fmt.Sprintf("m%d", i))
 			if rapid.Bool().Draw(t, "together") {
@@ -167,9 +167,11 @@ func TestEachTaskMovesOnce(t *testing.T) {
 		} else {
 			g.add("new")
 		}
+		orphans := maps.Clone(was)
+		maps.DeleteFunc(orphans, func(_ task.ID, m string) bool { return g.members[m] != nil })
 		changes := map[task.ID]int{}
 		for again, rounds := true, 0; again; rounds++ {
-			require.Less(t, rounds, 2)
+			require.Less(t, rounds, 3, g.print())
 			again = g.round() || g.busy()
 			g.catchUp()
 			now := owner()
@@ -181,7 +183,11 @@ func TestEachTaskMovesOnce(t *testing.T) {
 			was = now
 		}
 		for x, n := range changes {
-			require.Equal(t, 1, n, "task %s", x)
+			most := 1
+			if _, orphan := orphans[x]; orphan && g.policy.Standbys > 0 {
+				most = 2 // it goes to the best copy at once, wherever that is
+			}
+			require.LessOrEqual(t, n, most, "task %s", x)
 		}
 		requireBalanced(t, g.subs, g.runs())
 	})
@@ -193,7 +199,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 		s := drawState(t)
 		want := Assign(s)
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
-		shuffled := State{Subtopologies: shuffle(rng, s.Subtopologies), Members: shuffle(rng, s.Members)}
+		shuffled := State{Policy: s.Policy, Subtopologies: shuffle(rng, s.Subtopologies), Members: shuffle(rng, s.Members)}
 		for i := range shuffled.Members {
 			m := &shuffled.Members[i]
 			m.Claims, m.Released, m.Replicas, m.Hashes = shuffle(rng, m.Claims), shuffle(rng, m.Released), shuffle(rng, m.Replicas), shuffle(rng, m.Hashes)
@@ -210,7 +216,10 @@ func shuffle[T any](rng *rand.Rand, in []T) []T {
 
 // drawState is anything that members could say, sense or nonsense.
 func drawState(t *rapid.T) State {
-	s := State{Subtopologies: drawSubs(t, 3, 4)}
+	s := State{Subtopologies: drawSubs(t, 3, 4), Policy: Policy{
+		Standbys: rapid.IntRange(0, 3).Draw(t, "standbys"), LearnersPerMember: rapid.IntRange(0, 2).Draw(t, "learners per member"),
+		AcceptableLag: rapid.Int64Range(0, 2).Draw(t, "acceptable"), SpreadTags: []string{"zone"},
+	}}
 	var all []task.ID
 	for _, sub := range s.Subtopologies {
 		for p := range sub.Partitions + 1 { // one that does not exist, too
@@ -232,14 +241,17 @@ func drawState(t *rapid.T) State {
 			Claims: some("claims"), Released: some("released"), Learned: some("learned"), Unfit: some("unfit"),
 			TopologyVersion: rapid.Int32Range(0, 1).Draw(t, "version"), Draining: rapid.IntRange(0, 5).Draw(t, "draining") == 0, Opaque: rapid.IntRange(0, 7).Draw(t, "opaque") == 0,
 		}
+		m.Process = [16]byte{byte(rapid.IntRange(0, 3).Draw(t, "process"))}
+		m.Rack, m.Tags = rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "rack"), map[string]string{"zone": rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "zone")}
 		m.Released = slices.DeleteFunc(m.Released, func(x task.ID) bool { return slices.Contains(m.Claims, x) })
 		for _, sub := range s.Subtopologies {
 			if n := rapid.Uint64Range(0, 5).Draw(t, "hash"); n > 0 {
 				m.Hashes = append(m.Hashes, Hash{sub.ID, n / 5})
 			}
 		}
-		for _, x := range some("replicas") {
-			m.Replicas = append(m.Replicas, Replica{Task: x, Kind: Kind(rapid.IntRange(1, 4).Draw(t, "kind")), Ready: rapid.Bool().Draw(t, "ready"), Lag: Lag(rapid.Int64Range(-2, 3).Draw(t, "lag"))})
+		for _, x := range append(some("replicas"), some("more replicas")...) {
+			m.Replicas = append(m.Replicas, Replica{Task: x, Kind: Kind(rapid.IntRange(1, 5).Draw(t, "kind")), Ready: rapid.Bool().Draw(t, "ready"),
+				Lag: Lag(rapid.Int64Range(-2, 3).Draw(t, "lag")), Stalled: rapid.Bool().Draw(t, "stalled")})
 		}
 		s.Members = append(s.Members, m)
 	}
@@ -440,5 +452,44 @@ func TestDraining(t *testing.T) {
 			}
 		}
 		requireBalanced(t, g.subs, stay)
+	})
+}
+
+// A plan in progress outlives the join or the death of somebody else: as many of its learners go on as still help (I14).
+func TestPlansGoOn(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tasks := rapid.IntRange(2, 30).Draw(t, "tasks")
+		g := newGroup(Subtopology{ID: 0, Partitions: int32(tasks), Stateful: true})
+		g.policy = Policy{LearnersPerMember: 100, Learners: 100, Standbys: rapid.IntRange(0, 1).Draw(t, "standbys")}
+		for i := range rapid.IntRange(2, 5).Draw(t, "members") {
+			g.add(fmt.Sprintf("m%d", i))
+		}
+		g.settle(t, 4)
+		g.add("learner")
+		g.round()
+		if rapid.Bool().Draw(t, "join") {
+			g.add(rapid.SampledFrom([]string{"a", "z"}).Draw(t, "name"))
+		} else {
+			delete(g.members, "m1")
+		}
+		claimed := map[task.ID]bool{}
+		for _, p := range g.members {
+			for x := range p.run {
+				claimed[x] = true
+			}
+		}
+		began := 0
+		for _, x := range g.learning() {
+			var name, id string
+			fmt.Sscanf(x, "%s %s", &name, &id)
+			began++
+			if x, err := task.ParseID(id); err != nil || !claimed[x] {
+				began--
+			}
+		}
+		g.round()
+		goOn := len(g.plan.Member("learner").Learners)
+		most := (tasks + len(g.members) - 1) / len(g.members)
+		require.GreaterOrEqual(t, goOn, min(began, most-len(g.plan.Member("learner").Active)), g.print())
 	})
 }

@@ -125,6 +125,52 @@ func TestWireIsExtensible(t *testing.T) {
 	require.ErrorIs(t, err, ErrTooNew)
 }
 
+// I15: a plan decodes to itself, and cut off anywhere it is refused.
+func TestPlanDataProperty(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := drawPlanData(t)
+		b := want.Append(nil)
+		got, err := DecodePlanData(b)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+		_, err = DecodePlanData(b[:rapid.IntRange(0, len(b)-1).Draw(t, "cut")])
+		require.Error(t, err)
+	})
+}
+
+func drawPlanData(t *rapid.T) PlanData {
+	p := PlanData{
+		Generation: rapid.Int32().Draw(t, "generation"), Members: rapid.IntRange(0, 500).Draw(t, "members"),
+		FollowUp: FollowUp{Kind: FollowUpKind(rapid.IntRange(0, 1).Draw(t, "follow-up"))}, Digest: rapid.Uint64().Draw(t, "digest"),
+	}
+	name := rapid.SampledFrom([]string{"", "a", "ab", "abc", "b-6f1c", "b-6f2d", "\xff\x00"})
+	next := int32(0)
+	tasks := func(what string) (out []task.ID) {
+		for range rapid.IntRange(0, 4).Draw(t, what) {
+			next += rapid.Int32Range(0, 300).Draw(t, "gap")
+			out = append(out, id(next%7, next))
+		}
+		slices.SortFunc(out, task.ID.Compare)
+		return slices.Compact(out)
+	}
+	if ids := tasks("active"); len(ids) > 0 {
+		p.Active = ids
+	}
+	for _, x := range tasks("marks") {
+		p.Marks = append(p.Marks, Mark{x, name.Draw(t, "receiver"), rapid.Bool().Draw(t, "ready")})
+	}
+	for _, x := range tasks("learners") {
+		p.Learners = append(p.Learners, Incoming{x, name.Draw(t, "owner"), rapid.Bool().Draw(t, "instant")})
+	}
+	for _, x := range tasks("standbys") {
+		p.Standbys = append(p.Standbys, Copy{x, name.Draw(t, "owner")})
+	}
+	for _, x := range tasks("moves") {
+		p.Moves = append(p.Moves, Move{x, MoveKind(rapid.IntRange(0, 2).Draw(t, "kind")), name.Draw(t, "from"), name.Draw(t, "to"), rapid.String().Draw(t, "reason")})
+	}
+	return p
+}
+
 // A claim that gets lost lets a task run twice. Cut off anywhere, also between two fields, the bytes are refused.
 func TestTruncatedBytesAreRefused(t *testing.T) {
 	b := sampleMember().Append(nil)
@@ -153,7 +199,12 @@ func TestWireBounds(t *testing.T) {
 		{"a hash without its sum", field(fieldHashes, 0, 1, 2), false},
 		{"a tag without a value", field(fieldTags, 1, 'a'), false},
 		{"a number without an end", field(fieldJoinSeq, 0x80), false},
-		{"a mark for nobody", field(fieldMarks, 1, 1, 'a', 0, 1, 0, 2), true},
+		{"a mark for a name that is not there", field(fieldMarks, 0, 1, 0, 2), true},
+		{"an owner that is not there", field(fieldLearners, 0, 1, 0, 2), true},
+		{"a copy of nobody known", field(fieldStandbys, 0, 1, 0, 1), true},
+		{"a move without a reason", field(fieldMoves, 0, 1, 0, 0, 0, 0), true},
+		{"a name with more in common than there is", field(fieldNames, 1, 1, 'a'), true},
+		{"a name that is too short", field(fieldNames, 0, 2, 'a'), true},
 		{"a field longer than the rest", []byte{1, 1, fieldActive, 9, 0}, true},
 	}
 	for _, c := range cases {
@@ -260,7 +311,7 @@ func drawMemberData(t *rapid.T) MemberData {
 		Claims: tasks("claims"), Released: tasks("released"), Learned: tasks("learned"), Unfit: tasks("unfit"),
 	}
 	for _, x := range tasks("replicas") {
-		d.Replicas = append(d.Replicas, Replica{Task: x, Kind: Kind(rapid.IntRange(1, 4).Draw(t, "kind")), Ready: rapid.Bool().Draw(t, "ready"),
+		d.Replicas = append(d.Replicas, Replica{Task: x, Kind: Kind(rapid.IntRange(1, 5).Draw(t, "kind")), Ready: rapid.Bool().Draw(t, "ready"), Stalled: rapid.Bool().Draw(t, "stalled"),
 			Lag: Lag(rapid.Int64Range(-2, math.MaxInt64-2).Draw(t, "lag")), CatchUp: rapid.Int32Range(0, math.MaxInt32).Draw(t, "s")})
 	}
 	return d
