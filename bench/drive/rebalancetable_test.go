@@ -83,7 +83,7 @@ func TestAssignFigures(t *testing.T) {
 	f := assignFigures(benchmarkLines([]byte(`goos: linux
 BenchmarkAssign/cold-2         	       5	  42000000 ns/op	 4700000 B/op	    1200 allocs/op
 BenchmarkAssign/one_joins-2    	       5	  30000000 ns/op	 5100000 B/op	    1200 allocs/op
-BenchmarkWire-2                	       5	  90000000 ns/op	  412345 wire-bytes	 99999999 B/op	    1200 allocs/op
+BenchmarkMetadata-2            	       5	  90000000 ns/op	  412345 wire-bytes	 99999999 B/op	    1200 allocs/op
 PASS
 `)))
 	if f[assignTime] != 42 || f[assignMemory] != 5.1 || f[metadataBytes] != 412.345 {

@@ -20,13 +20,13 @@ const (
 	// loadRate is the steady load, in records a second over all partitions.
 	loadRate, quickRate = 20_000, 5_000
 	// undisturbed is how long the group is left alone before the first event: that is what silences are compared with.
-	undisturbed, quickUndisturbed = 20 * time.Second, 6 * time.Second
+	undisturbed, quickUndisturbed = 20 * time.Second, 4 * time.Second
 	// tail is how long the group is looked at after it has come to rest.
-	tail, quickTail = 6 * time.Second, 2 * time.Second
+	tail, quickTail = 6 * time.Second, time.Second
 	// settling is how long the group may take to come to rest; Kafka Streams looks for tasks to move once a minute.
 	settling, quickSettling = 2 * time.Minute, 40 * time.Second
 	// filling is how long the state may take to be filled, and the last counts to come.
-	filling = 2 * time.Minute
+	filling = 4 * time.Minute
 	// fresh is how old the last output of a partition may be while it counts as running.
 	fresh = 500 * time.Millisecond
 )

@@ -34,7 +34,7 @@ func (l brokerLog) between(from, to int64) (string, error) {
 var (
 	stabilized = regexp.MustCompile(`Stabilized group (\S+) generation (\d+)`)
 	preparing  = regexp.MustCompile(`Preparing to rebalance group (\S+) in state .*?\(reason: (.*)\)`)
-	isReady    = regexp.MustCompile(`\bready\b`)
+	isReady    = regexp.MustCompile(`\b(ready|is learned)\b`)
 	leading    = regexp.MustCompile(`Assignment received from leader (\S+) for group (\S+) for generation`)
 	byClient   = regexp.MustCompile(`client reason: (.*?)\)?$`)
 )

@@ -27,8 +27,8 @@ func TestRoundsAndTheirReasons(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
-	if n := batches(append(got, "it was there already")); n != 1 {
-		t.Errorf("%d batches, want 1", n)
+	if n := batches(append(got, "it was there already", "task 0_3 is learned", "task 0_3 is not getting learned")); n != 2 {
+		t.Errorf("%d batches, want 2", n)
 	}
 	if who := leader(groupLog, "g"); who != "g-instance-a-77" {
 		t.Errorf("leader %q", who)
