@@ -24,7 +24,7 @@ const (
 	// tail is how long the group is looked at after it has come to rest.
 	tail, quickTail = 6 * time.Second, time.Second
 	// settling is how long the group may take to come to rest; Kafka Streams looks for tasks to move once a minute.
-	settling, quickSettling = 2 * time.Minute, 40 * time.Second
+	settling, quickSettling = 2 * time.Minute, 25 * time.Second
 	// filling is how long the state may take to be filled, and the last counts to come.
 	filling = 4 * time.Minute
 	// fresh is how old the last output of a partition may be while it counts as running.

@@ -70,16 +70,19 @@ func (t timeline) owner(at int64) byte {
 	return by
 }
 
-// owners are the instances that put out in the window, one after the other, beginning with the one that had the partition before. More than
-// one means that the partition moved.
+// owners are the instances that put out in the window, one after the other, beginning with the one that had the partition before, and ending
+// with the one that ended the last silence. More than one means that the partition moved.
 func (t timeline) owners(w window) []byte {
 	var all []byte
 	if by := t.owner(w.from); by != 0 {
 		all = append(all, by)
 	}
 	for _, s := range t {
-		if s.at > w.from && s.at <= w.to && (len(all) == 0 || all[len(all)-1] != s.by) {
+		if s.at > w.from && (len(all) == 0 || all[len(all)-1] != s.by) {
 			all = append(all, s.by)
+		}
+		if s.at > w.to {
+			break
 		}
 	}
 	return all

@@ -64,7 +64,7 @@ func TestOwnersOfAPartition(t *testing.T) {
 	for _, c := range []struct {
 		w    window
 		want string
-	}{{window{0, 20}, "a"}, {window{5, 120}, "ab"}, {window{25, 119}, "a"}, {window{125, 200}, "b"}, {window{5, 300}, "aba"}, {window{125, 300}, "ba"}} {
+	}{{window{0, 20}, "a"}, {window{5, 120}, "ab"}, {window{25, 115}, "ab"}, {window{5, 19}, "a"}, {window{121, 129}, "b"}, {window{125, 200}, "ba"}, {window{5, 300}, "aba"}, {window{125, 300}, "ba"}} {
 		if got := string(line.owners(c.w)); got != c.want {
 			t.Errorf("%v: %s, want %s", c.w, got, c.want)
 		}
