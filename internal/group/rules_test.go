@@ -231,3 +231,12 @@ func TestDraining(t *testing.T) {
 	r.step(SyncDone{Req: sync.Req, Sent: r.now, Assignment: assignment(assignor.PlanData{})})
 	require.True(t, has[Prepare](r.after(followUpDelay)), "what is asked for during a round comes after it")
 }
+
+// A member that does not lead knows of the moves that begin or end there, and why.
+func TestMovesOfAMemberThatDoesNotLead(t *testing.T) {
+	moves := []assignor.Move{{Task: id(0, 0), Kind: assignor.Marked, From: "me", To: "b", Reason: "me has 2 more tasks"}}
+	r := newRig(t).syncing().syncDone(assignor.PlanData{Active: []task.ID{id(0, 0)}, Marks: []assignor.Mark{{Task: id(0, 0), Receiver: "b"}}, Moves: moves})
+	a := want[Assigned](r)
+	require.Equal(t, moves, a.Moves)
+	require.False(t, a.Leader)
+}

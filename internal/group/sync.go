@@ -95,10 +95,15 @@ func (m *Machine) apply(ev SyncDone) {
 		}
 	}
 	m.beatAt = m.now.Add(m.cfg.Heartbeat) // all members' heartbeats are in step from here: they see the next round at the same time
+	moves := plan.Moves
+	leads := len(m.plan.Members) > 0
+	if leads {
+		moves = m.plan.Moves
+	}
 	m.do(Assigned{
 		Generation: m.round, MemberID: m.memberID, Members: plan.Members, Tasks: m.applied.active, Marks: m.applied.marks,
 		Learners: m.applied.coming, Standbys: m.standbys(plan), Counts: plan.Counts, Reason: m.reason,
-		Leader: len(m.plan.Members) > 0, Moves: m.plan.Moves, Unassigned: m.plan.Unassigned, Degraded: m.plan.Degraded,
+		Leader: leads, Moves: moves, Unassigned: m.plan.Unassigned, Degraded: m.plan.Degraded,
 	})
 	m.plan = assignor.Plan{}
 	m.followUp(plan.FollowUp, sameTasks(before, m.applied.coming))
