@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/understudy-streams/understudy/internal/group"
@@ -15,34 +16,36 @@ type draining struct {
 
 const drainWithin = 10 * time.Minute
 
-// drain begins to hand everything over. An end that is under way goes on.
+// drain begins to hand everything over. An end that is under way goes on; a drain that is under way may be given less time.
 func (e *Engine) drain(ev Drain) {
-	if e.stopping() || e.state == Created || e.draining.on {
+	if e.state == Closing || e.state == Closed || e.state == Created {
 		return
 	}
-	e.draining = draining{on: true, until: e.now.Add(cmp.Or(ev.Within, drainWithin))}
+	until := e.now.Add(cmp.Or(ev.Within, drainWithin))
+	if e.draining.on {
+		e.draining.until = minTime(e.draining.until, until)
+		return
+	}
+	e.draining = draining{on: true, until: until}
 	e.step(group.Drain{})
 }
 
 // settleDraining ends the application when it owns nothing more, when nobody else is there, or when it has waited long enough.
 func (e *Engine) settleDraining() {
-	if !e.draining.on || e.stopping() || e.state == Closed {
+	if !e.draining.on || e.state == Closing || e.state == Closed {
 		return
 	}
-	if !e.now.Before(e.draining.until) {
+	if e.state == Suspended || !e.now.Before(e.draining.until) {
 		e.close(0)
 		return
 	}
 	e.wakeAt(e.draining.until)
-	if !e.assigned || e.prepare != nil {
-		return
+	if e.prepare == nil && (e.assigned && e.members == 1 || !e.owns()) {
+		e.close(0)
 	}
-	if e.members > 1 {
-		for _, l := range e.order {
-			if l.runsHere() && !l.stuck {
-				return
-			}
-		}
-	}
-	e.close(0)
+}
+
+// owns says that there is a task that processes here, or will if all goes on as it is.
+func (e *Engine) owns() bool {
+	return slices.ContainsFunc(e.order, func(l *life) bool { return l.runsHere() && !l.stuck })
 }

@@ -341,7 +341,7 @@ const (
 	NoticePutAside       NoticeKind = "put aside"       // the state was damaged: Text, where it lies now
 	NoticeSuspended      NoticeKind = "suspended"       // the disk is full, all tasks end: Err, a *NoRoomError
 	NoticeResumed        NoticeKind = "resumed"         // there is room again: Took
-	NoticeRebalanced     NoticeKind = "rebalanced"      // a rebalance is over: Generation, Text (why), Took, Paused, Moves, Leader, Unassigned, What (why a plan is degraded)
+	NoticeRebalanced     NoticeKind = "rebalanced"      // a rebalance is over: Generation, Text (why), Tasks run here, Took, Paused, Moves, Leader, Unassigned, What (why a plan is degraded)
 	NoticeLearned        NoticeKind = "learned"         // a learner is ready: Task, Took, Records (its lag)
 	NoticeStalled        NoticeKind = "stalled"         // a learner does not get closer to the end: Task, Took, Records (its lag)
 	NoticePromoted       NoticeKind = "promoted"        // a copy has become the owner: Task, Took, Records (what it lacked)

@@ -20,6 +20,7 @@ type life struct {
 	role    Role
 	state   lifeState
 	since   time.Time
+	paused  time.Time // when the release under way was asked for
 	stuck   bool
 	again   bool      // assigned while closing: it goes on as then when it has ended
 	then    Role      // with again
@@ -114,6 +115,7 @@ func (e *Engine) open(id task.ID, role Role) *life {
 // release asks a running task to take nothing more and to commit what it has done.
 func (e *Engine) release(l *life) {
 	e.setLife(l, lifeReleasing)
+	l.paused = e.now
 	l.asked++
 	e.do(ToTask{Task: l.id, Epoch: l.epoch, Event: task.Release{}})
 }

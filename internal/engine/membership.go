@@ -250,7 +250,10 @@ func later(a, b time.Time) time.Time {
 
 // noteRebalance tells how a rebalance went: how long it took here, and which tasks of this process stood still in it.
 func (e *Engine) noteRebalance(a group.Assigned) {
-	n := Notice{Kind: NoticeRebalanced, Generation: a.Generation, Text: a.Reason, Moves: a.Moves, Leader: a.Leader, Unassigned: a.Unassigned, What: a.Degraded}
+	n := Notice{
+		Kind: NoticeRebalanced, Generation: a.Generation, Text: a.Reason, Tasks: slices.Clone(a.Tasks), Moves: a.Moves,
+		Leader: a.Leader, Unassigned: a.Unassigned, What: a.Degraded,
+	}
 	if e.prepare != nil {
 		n.Took = e.now.Sub(e.prepare.began)
 	} else if !e.joinedAt.IsZero() {
@@ -258,7 +261,7 @@ func (e *Engine) noteRebalance(a group.Assigned) {
 	}
 	for _, l := range e.order {
 		if l.role == Active && (l.state == lifeReleased || l.state == lifeReleasing) {
-			n.Paused = append(n.Paused, Pause{Task: l.id, For: e.now.Sub(l.since), Moved: !slices.Contains(a.Tasks, l.id)})
+			n.Paused = append(n.Paused, Pause{Task: l.id, For: e.now.Sub(l.paused), Moved: !slices.Contains(a.Tasks, l.id)})
 		}
 	}
 	e.note(n)

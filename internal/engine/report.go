@@ -20,8 +20,11 @@ type TaskStatus struct {
 	Move     string    // the reason of its last move
 }
 
-// Tasks returns what is known of the tasks that are here, in order.
+// Tasks returns what is known of the tasks that are here, in order. It changes nothing.
 func (e *Engine) Tasks() []TaskStatus {
+	if e.state == Closed {
+		return nil
+	}
 	out := make([]TaskStatus, 0, len(e.order))
 	member, _, _ := e.member.Membership()
 	for _, l := range e.order {

@@ -130,7 +130,11 @@ func (e *Engine) fetchPart(l *life, p *restorePart) {
 // readPart begins to read what fetchPart has made wait.
 func (e *Engine) readPart(l *life, p *restorePart) {
 	p.started, p.told = e.now, e.now
-	e.note(Notice{Kind: NoticeRestoreBegin, Task: l.id, Role: l.role, Part: p.tp, Position: p.pos, End: p.end})
+	if p.tail && p.pos >= p.goal {
+		p.caught = true // there is nothing to tell of
+	} else {
+		e.note(Notice{Kind: NoticeRestoreBegin, Task: l.id, Role: l.role, Part: p.tp, Position: p.pos, End: p.end})
+	}
 	e.addRoute(l.source(p), Restore, p.pos, e.bound(p))
 }
 

@@ -389,6 +389,24 @@ func TestDrain(t *testing.T) {
 		w.alive(2 * time.Second)
 		require.Equal(t, Closing, w.e.State())
 	})
+	t.Run("takes less time when asked to", func(t *testing.T) {
+		w := running(t, nil, id10)
+		w.step(Drain{Within: 20 * time.Second})
+		w.assignPlan(assignor.PlanData{Members: 2, Active: []task.ID{id10}})
+		w.step(Drain{Within: 5 * time.Second})
+		w.step(Drain{Within: time.Minute})
+		w.alive(6 * time.Second)
+		require.Equal(t, Closing, w.e.State())
+	})
+	t.Run("ends at once while nothing is owned", func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.step(Start{})
+		w.step(Drain{})
+		require.Equal(t, Closed, w.e.State(), "the topics are not there yet")
+		w = suspended(t, id10)
+		w.step(Drain{})
+		require.Equal(t, Closed, w.e.State(), "outside of the group for want of room")
+	})
 }
 
 // onDisk takes the application to its first join with a state of 1_0 on disk, at position 6 of 8.
