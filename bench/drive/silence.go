@@ -81,7 +81,7 @@ func (t timeline) owners(w window) []byte {
 		if s.at > w.from && (len(all) == 0 || all[len(all)-1] != s.by) {
 			all = append(all, s.by)
 		}
-		if s.at > w.to {
+		if s.at >= w.to {
 			break
 		}
 	}
