@@ -95,8 +95,11 @@ func TestKAFKA10455EqualBytes(t *testing.T) {
 // The round that a receiver begins at once would always come before a slow owner has its answer, so that it never learns of its marks.
 func TestKAFKA14382SlowMemberIsNotOvertakenForEver(t *testing.T) {
 	onSeeds(t, 10, func(t *testing.T, w *world) {
-		w.stable(1)
+		w.stable(2)
 		slow := w.procs[0]
+		if slow == w.leader() {
+			slow = w.procs[1]
+		}
 		slow.slowBy = map[int]time.Duration{onJoin: 400 * time.Millisecond}
 		generation := w.broker.Group("g").Generation
 		w.spawn()
