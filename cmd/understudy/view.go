@@ -164,6 +164,9 @@ func (m *decoded) view(owners map[task.ID]string) memberView {
 			v.OnDisk = append(v.OnDisk, m.copyOf(r.Task, owners, assignor.OnDisk))
 		}
 	}
+	for _, k := range m.plan.Moves {
+		v.Moves = append(v.Moves, k.Reason)
+	}
 	for _, id := range m.data.Unfit {
 		v.Unfit = append(v.Unfit, id.String())
 	}

@@ -40,7 +40,9 @@ func running() kafka.GroupDescription {
 				{Task: id(1, 1), Kind: assignor.Standby, Lag: 4}, {Task: id(0, 1), Kind: assignor.Restoring, Lag: 9}, {Task: id(0, 5), Kind: assignor.OnDisk, Lag: 1000},
 			}},
 		assignor.PlanData{Active: ids(0, 0, 1, 2, 3), Marks: []assignor.Mark{{Task: id(0, 0), Receiver: "worker-c"}, {Task: id(0, 3), Receiver: "worker-c", Ready: true}},
-			Standbys: []assignor.Copy{{Task: id(1, 1)}, {Task: id(1, 0)}}}, 0, 1, 2, 3)
+			Standbys: []assignor.Copy{{Task: id(1, 1)}, {Task: id(1, 0)}},
+			Moves:    []assignor.Move{{Task: id(0, 0), Kind: assignor.Marked, From: "worker-a", To: "worker-c", Reason: "task 0_0 moves to worker-c: worker-a has 3 more tasks"}}},
+		0, 1, 2, 3)
 	b := member("worker-b", assignor.Subscription{Generation: 6, Topics: []string{"in"}},
 		assignor.MemberData{Process: [16]byte{2}, TopologyVersion: 2, Capacity: 2, Draining: true, Unfit: ids(0, 4)},
 		assignor.PlanData{Active: append(ids(0, 5), ids(1, 0, 1)...)}, 5)

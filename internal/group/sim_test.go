@@ -665,6 +665,7 @@ func (w *world) where() int32 {
 func TestStuckTaskHoldsUpNobody(t *testing.T) {
 	for seed := range uint64(20) {
 		w := newWorld(t, seed, 3)
+		w.learns = func(*process, task.ID) time.Duration { return 500 * time.Millisecond }
 		a, _ := w.spawn(), w.spawn()
 		w.run(10 * time.Second)
 		for id := range a.run {

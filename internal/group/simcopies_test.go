@@ -45,8 +45,10 @@ func (p *process) take(a Assigned) {
 		wanted[s.Task] = assignor.Standby
 	}
 	for _, in := range a.Learners {
-		if !in.Instant {
+		if c := p.copies[in.Task]; !in.Instant {
 			wanted[in.Task] = assignor.Learner
+		} else if c != nil { // it goes on following until it is taken over
+			wanted[in.Task] = c.kind
 		}
 	}
 	for id, c := range p.copies {

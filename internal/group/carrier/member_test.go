@@ -16,13 +16,16 @@ import (
 	"github.com/understudy-streams/understudy/task"
 )
 
-// member is a machine and its carrier with the simplest runtime around them: one goroutine owns the machine, tasks start and stop at once.
+// member is a machine and its carrier with the simplest runtime around them: one goroutine owns the machine, tasks start and stop at once,
+// and what is to be learned is known at once.
 type member struct {
 	c      *Carrier
 	box    chan group.Event
 	quit   chan struct{}
 	done   chan struct{}
 	client *kafka.Client
+
+	learned map[task.ID]bool
 
 	mu    sync.Mutex
 	view  view
@@ -124,11 +127,17 @@ func (m *member) take(a group.Action) group.Event {
 				p.Claims = append(p.Claims, id)
 			}
 		}
+		for id := range m.learned {
+			p.Replicas = append(p.Replicas, assignor.Replica{Task: id, Kind: assignor.Learner, Ready: true})
+		}
 		return p
 	case group.Assigned:
 		m.view.rounds++
 		m.view.running = append([]task.ID(nil), a.Tasks...)
 		m.view.marked = append([]assignor.Mark(nil), a.Marks...)
+		if m.learn(a.Learners) {
+			return group.Rejoin{Reason: "everything is learned"}
+		}
 	case group.Lost:
 		m.view.lost++
 		m.view.running = nil
@@ -140,6 +149,19 @@ func (m *member) take(a group.Action) group.Event {
 		m.c.Carry(a)
 	}
 	return nil
+}
+
+// learn says whether there is anything new among the tasks to come.
+func (m *member) learn(tasks []assignor.Incoming) (news bool) {
+	before := m.learned
+	m.learned = map[task.ID]bool{}
+	for _, in := range tasks {
+		if !in.Instant || before[in.Task] {
+			m.learned[in.Task] = true
+			news = news || !before[in.Task]
+		}
+	}
+	return news
 }
 
 func contains(marks []assignor.Mark, id task.ID) bool {
