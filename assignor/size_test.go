@@ -52,35 +52,59 @@ func partitionsOf(ids []task.ID) (out []task.TopicPartition) {
 	return slices.Clip(out)
 }
 
-// 2,000 tasks over 100 members with a standby each take less than half of what the broker can keep, at rest and while members join.
-func TestGroupFitsItsRecord(t *testing.T) {
+// hundredMembers is 2,000 tasks over 100 members that have come to rest.
+func hundredMembers(standbys int) *groupModel {
 	var subs []Subtopology
 	for i := range int32(10) {
 		subs = append(subs, Subtopology{ID: i, Partitions: 200, Stateful: i < 7})
 	}
-	for _, standbys := range []int{1, 2} {
-		g := newGroup(subs...)
-		g.policy.Standbys = standbys
-		member := func(i int) {
-			p := g.add(fmt.Sprintf("orders-app-%02d-6ba7b810-9dad-11d1-80b4-00c04fd4%04x", i, i*7919%65536))
-			p.Process, p.Rack = [16]byte{1, byte(i)}, fmt.Sprintf("eu-central-1%c", 'a'+i%3)
-		}
-		for i := range 100 {
-			member(i)
-		}
-		for range 3 {
-			g.round()
-			g.catchUp()
-		}
-		rest := g.measure()
-		for i := range 10 {
-			member(100 + i)
-		}
+	g := newGroup(subs...)
+	g.policy.Standbys = standbys
+	for i := range 100 {
+		g.addAsBrokersName(i)
+	}
+	for range 3 {
 		g.round()
+		g.catchUp()
+	}
+	return g
+}
+
+// tenJoin is the round in which the plan says most.
+func (g *groupModel) tenJoin() {
+	for i := range 10 {
+		g.addAsBrokersName(100 + i)
+	}
+	g.round()
+}
+
+func (g *groupModel) addAsBrokersName(i int) {
+	p := g.add(fmt.Sprintf("orders-app-%02d-6ba7b810-9dad-11d1-80b4-00c04fd4%04x", i, i*7919%65536))
+	p.Process, p.Rack = [16]byte{1, byte(i)}, fmt.Sprintf("eu-central-1%c", 'a'+i%3)
+}
+
+// 2,000 tasks over 100 members with a standby each take less than half of what the broker can keep, at rest and while members join.
+func TestGroupFitsItsRecord(t *testing.T) {
+	for _, standbys := range []int{1, 2} {
+		g := hundredMembers(standbys)
+		rest := g.measure()
+		g.tenJoin()
 		out := g.measure()
 		t.Logf("%d standbys: at rest %d B of metadata, %d B of assignments; with 10 more %d B and %d B, of it %d B of moves", standbys,
 			rest.metadata, rest.assignments, out.metadata, out.assignments, out.moves)
 		require.Less(t, rest.sum(), 500_000)
 		require.Less(t, out.sum(), 500_000)
 	}
+}
+
+// BenchmarkMetadata encodes all that a group's record holds; its size is among the figures of `make bench-rebalance`.
+func BenchmarkMetadata(b *testing.B) {
+	g := hundredMembers(2)
+	rest := g.measure().sum()
+	g.tenJoin()
+	var out sizes
+	for b.Loop() {
+		out = g.measure()
+	}
+	b.ReportMetric(float64(max(rest, out.sum())), "wire-bytes")
 }
