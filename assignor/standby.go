@@ -23,17 +23,7 @@ type standbys struct {
 }
 
 func (v *view) placeStandbys() {
-	if v.policy.Standbys == 0 {
-		return
-	}
-	s := &standbys{view: v, load: slices.Clone(v.shares), kept: make([][]*taskView, len(v.members))}
-	n := len(v.members)
-	s.changes, s.fruitless, s.pairs = make([]int, n), make([]int, n*n), make([]int, n*n)
-	for _, t := range v.tasks {
-		if t.sub.Stateful {
-			s.keep(t)
-		}
-	}
+	s := v.keepStandbys()
 	for _, t := range v.tasks {
 		if t.sub.Stateful && t.owner != nobody {
 			s.fill(t)
@@ -44,6 +34,20 @@ func (v *view) placeStandbys() {
 	}
 	for s.spread() || s.even() {
 	}
+}
+
+// keepStandbys leaves all copies where they are that may be there.
+func (v *view) keepStandbys() *standbys {
+	n := len(v.members)
+	s := &standbys{view: v, load: make([]int, n), kept: make([][]*taskView, n)}
+	s.changes, s.fruitless, s.pairs = make([]int, n), make([]int, n*n), make([]int, n*n)
+	copy(s.load, v.shares)
+	for _, t := range v.tasks {
+		if t.sub.Stateful {
+			s.keep(t)
+		}
+	}
+	return s
 }
 
 // keep leaves the copies where they are, those closest to the end first if there are too many.
