@@ -1,11 +1,11 @@
 package pebblestore
 
 import (
+	"bufio"
 	"cmp"
 	"errors"
 	"slices"
 
-	"github.com/cockroachdb/pebble/v2/objstorage/objstorageprovider"
 	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -14,19 +14,24 @@ import (
 
 // tableWriter writes a batch in key order into table files. It is kept for the next batch with its memory.
 type tableWriter struct {
-	d       *DB
-	table   *sstable.Writer // nil: the next row begins one
-	size    int             // of its rows
-	paths   []string
-	order   statestore.Order
-	batches []statestore.StoreBatch
-	key     []byte
-	value   []byte
+	d           *DB
+	table       *sstable.Writer // nil: the next row begins one
+	size        int             // of its rows
+	buf         *bufio.Writer
+	sampler     sampler
+	compression *sstable.CompressionProfile
+	paths       []string
+	order       statestore.Order
+	batches     []statestore.StoreBatch
+	key         []byte
+	value       []byte
+	warmed      byte // keeps what warm reads from being left out
 }
 
 // write writes positions, which come first, and rows, of each key the last one.
 func (w *tableWriter) write(t *taskStores, b *statestore.Batch) error {
 	w.collect(t, b)
+	w.compression = w.sampler.choose(w.batches)
 	for i := range w.batches {
 		if err := w.position(t, &w.batches[i]); err != nil {
 			return err
@@ -70,7 +75,11 @@ func (w *tableWriter) position(t *taskStores, sb *statestore.StoreBatch) error {
 }
 
 func (w *tableWriter) rows(prefix []byte, changes []statestore.Change) error {
-	for _, n := range w.order.Sort(changes) {
+	order := w.order.Sort(changes)
+	for i, n := range order {
+		if i%warmAhead == 0 {
+			w.warm(changes, order[i:min(i+warmAhead, len(order))])
+		}
 		c := &changes[n]
 		w.key = statestore.AppendKey(append(w.key[:0], prefix...), c.Key)
 		if c.Value == nil {
@@ -88,6 +97,34 @@ func (w *tableWriter) rows(prefix []byte, changes []statestore.Change) error {
 	}
 	return nil
 }
+
+// warmAhead is how many rows are brought into the processor's cache together. In the order of their keys they lie anywhere in the batch, which is
+// larger than the cache: waiting for each of them by itself takes as long as all else that is done to it.
+const warmAhead = 16
+
+// warm touches the changes, and then what they point to, so that the processor fetches all of them at once.
+func (w *tableWriter) warm(changes []statestore.Change, next []uint32) {
+	n := 0
+	for _, i := range next {
+		n += len(changes[i].Key)
+	}
+	sum := byte(n)
+	for _, i := range next {
+		c := &changes[i]
+		if len(c.Key) > 0 {
+			sum += c.Key[0]
+		}
+		for at := 0; at < min(len(c.Value), warmBytes); at += cacheLine {
+			sum += c.Value[at]
+		}
+	}
+	w.warmed += sum
+}
+
+const (
+	cacheLine = 64
+	warmBytes = 1 << 10 // of a value; the processor sees by itself how a longer one goes on
+)
 
 // set writes key and value.
 func (w *tableWriter) set() error {
@@ -120,7 +157,13 @@ func (w *tableWriter) begin(size int) error {
 	if err != nil {
 		return err
 	}
-	w.table, w.size = sstable.NewWriter(objstorageprovider.NewFileWritable(f), w.d.writerOpts), size
+	if w.buf == nil {
+		w.buf = bufio.NewWriterSize(nil, tableFileBuffer)
+	}
+	w.buf.Reset(f)
+	opts := w.d.writerOpts
+	opts.Compression = w.compression
+	w.table, w.size = sstable.NewWriter(&tableFile{f, w.buf}, opts), size
 	return nil
 }
 
