@@ -18,6 +18,8 @@ type demand struct {
 	have     [][]int // by subtopology and member: homes now
 	fresh    [][]int // of those, tasks that came just now, or whose move has begun, and that should not move again
 	form     [][]form
+	// caughtUp says which members are caught up with a task of those that have too many of a subtopology.
+	caughtUp func(s int, over []bool) []bool
 }
 
 // exact is a share before rounding: whole tasks for sure, and a fraction of one more.
@@ -83,6 +85,15 @@ func (d demand) split(s int) []exact {
 	return out
 }
 
+// over are the members that have more than their share, rounded down, of a subtopology.
+func (d demand) over(s int, row []exact) []bool {
+	out := make([]bool, len(row))
+	for m, x := range row {
+		out[m] = d.have[s][m] > x.whole
+	}
+	return out
+}
+
 // preference is the order in which members are rounded up, all else being equal: of those who would have to give a task away the last keep it,
 // so that the tasks with the lowest numbers move; of the others the first get one, and those
 // that learned in vain come last.
@@ -121,6 +132,7 @@ func roundRows(d demand, rows [][]exact, all, state []float64) [][]bool {
 	edges := make([][]int, s)
 	for i := range rows {
 		edges[i] = make([]int, n)
+		near := d.caughtUp(i, d.over(i, rows[i]))
 		sum := 0.0
 		for _, m := range d.preference(i, rows[i]) {
 			x := rows[i][m]
@@ -130,6 +142,9 @@ func roundRows(d demand, rows [][]exact, all, state []float64) [][]bool {
 			}
 			sum += x.rest
 			cost := int64(0)
+			if near[m] { // what moves there needs not be learned
+				cost = -1
+			}
 			if over := d.have[i][m] - x.whole; over > 0 { // rounding up saves a move
 				cost = -move
 				if d.have[i][m]-d.fresh[i][m] < over { // and spares one that should not move again

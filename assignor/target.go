@@ -28,6 +28,7 @@ func (v *view) balance() {
 			}
 		}
 	}
+	d.caughtUp = v.holders
 	want := share(d).want
 	v.noteShares(want)
 	for s, sub := range v.subs {
@@ -39,6 +40,25 @@ func (v *view) balance() {
 		dl.place(orphans[s])
 		dl.move()
 	}
+}
+
+// holders are the members that could take over a task of those who have too many in the next round.
+func (v *view) holders(s int, over []bool) []bool {
+	out := make([]bool, len(v.members))
+	if !v.subs[s].Stateful {
+		return out
+	}
+	for _, t := range v.subs[s].tasks {
+		if t.home == nobody || t.pinned || t.home != t.owner || !over[t.home] {
+			continue
+		}
+		for _, h := range t.copies {
+			if h.ready && v.canLearn(t, h.member) {
+				out[h.member] = true
+			}
+		}
+	}
+	return out
 }
 
 // noteShares keeps how many states each member shall hold in the end for the tasks it runs: standbys are dealt with a view to that.
