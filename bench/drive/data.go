@@ -18,10 +18,14 @@ type input struct {
 	records    int
 	keys       int // of pairs: how many different ones
 	partitions int32
+	name       string // of the topic, where it is one run's own
 }
 
 // topic names the topic by what is in it, so that programs that are given less work have a topic of their own.
 func (in input) topic() string {
+	if in.name != "" {
+		return in.name
+	}
 	return fmt.Sprintf("in-%s-%d-%d-%d", in.kind, in.records, in.keys, in.partitions)
 }
 

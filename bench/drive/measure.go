@@ -48,6 +48,9 @@ func (b *bench) newRun(ctx context.Context, p program, w workload, round int) (*
 	r := &run{bench: b, program: p, w: w, in: w.of(p.name), app: fmt.Sprintf("bench-%s-%s-%d-%x", p.name, strings.NewReplacer(" ", "-", ",", "").Replace(w.name), round, time.Now().UnixMilli())}
 	r.state = filepath.Join(b.dir, "state", r.app)
 	r.result = r.blank(round)
+	if w.shuffle != nil {
+		return r, nil // it has topics of its own
+	}
 	if err := b.cluster.recreate(ctx, "out", r.in.partitions, w.stamps); err != nil {
 		return r, err
 	}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -45,7 +46,7 @@ func (o *observer) follow(ctx context.Context, c *cluster, topic string) (wait f
 			fetches := reader.PollFetches(ctx)
 			o.mu.Lock()
 			for _, e := range fetches.Errors() {
-				if ctx.Err() == nil && o.failed == nil {
+				if ctx.Err() == nil && o.failed == nil && !kerr.IsRetriable(e.Err) {
 					o.failed = fmt.Errorf("read %s: %w", topic, e.Err)
 				}
 			}

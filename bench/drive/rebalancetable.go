@@ -112,11 +112,11 @@ func (r *results) rebalanceRun(b *strings.Builder, name, program string) {
 	note := fmt.Sprintf("%d of %d runs used", len(c.used), c.runs)
 	switch {
 	case c.failed != "":
-		note = "**failed**, " + strings.Join(strings.Fields(strings.ReplaceAll(c.failed, "|", "/")), " ")
+		note = "**failed**, " + inOneCell(c.failed)
 	case c.disturbed:
 		note += " ~ all were disturbed, used all the same"
 	case last.Void != "":
-		note += "; void: " + last.Void
+		note += "; void: " + inOneCell(last.Void)
 	}
 	for _, n := range last.Notes {
 		if strings.Contains(n, "has no") || strings.Contains(n, "not balanced") {
@@ -134,3 +134,8 @@ func (r *results) rebalanceRun(b *strings.Builder, name, program string) {
 }
 
 func thousandths(x float64) string { return fmt.Sprintf("%.3f", x) }
+
+// inOneCell is a text without what would break the table.
+func inOneCell(text string) string {
+	return strings.Join(strings.Fields(strings.ReplaceAll(text, "|", "/")), " ")
+}

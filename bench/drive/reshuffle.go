@@ -40,6 +40,7 @@ func (f fault) Error() string { return string(f) }
 type reshuffle struct {
 	*run
 	quick    bool
+	out      string // the output topic; both are named for the application, and go with what it has made
 	observer *observer
 	load     *load
 
@@ -62,6 +63,7 @@ func (b *bench) reshuffle(ctx context.Context, p program, w workload, round int)
 	}
 	r := &reshuffle{run: one, quick: b.settings.scale < 1, instances: map[byte]*process{}}
 	r.result.Records = r.in.keys
+	r.in.name, r.out = r.app+"-in", r.app+"-out"
 	defer func() { err = errors.Join(err, r.clear(ctx)) }()
 	err = r.play(ctx)
 	var blamed fault
@@ -86,8 +88,10 @@ func (r *reshuffle) clear(ctx context.Context) error {
 // play is the whole of a run: fill the state, leave the group alone, let things happen, and check what came out.
 func (r *reshuffle) play(ctx context.Context) (err error) {
 	ring := newKeyring(r.in.keys, r.in.partitions)
-	if err := r.bench.cluster.recreate(ctx, r.in.topic(), r.in.partitions, false); err != nil {
-		return err
+	for topic, stamps := range map[string]bool{r.in.topic(): false, r.out: true} {
+		if err := r.bench.cluster.recreate(ctx, topic, r.in.partitions, stamps); err != nil {
+			return err
+		}
 	}
 	if r.load, err = r.bench.cluster.newLoad(r.in.topic(), ring); err != nil {
 		return err
@@ -95,7 +99,7 @@ func (r *reshuffle) play(ctx context.Context) (err error) {
 	defer r.load.writer.client.Close()
 	r.observer = newObserver(ring)
 	following, cancel := context.WithCancel(ctx)
-	wait, err := r.observer.follow(following, r.bench.cluster, "out")
+	wait, err := r.observer.follow(following, r.bench.cluster, r.out)
 	if err != nil {
 		cancel()
 		return err
@@ -226,7 +230,7 @@ func (r *reshuffle) launch(h *happening, name byte) error {
 		return err
 	}
 	command := append(slices.Clone(r.program.command), b.settings.arguments(r.w, r.in, b.cluster.brokers, r.app, state)...)
-	command = append(command, "--instance", string(name))
+	command = append(command, "--out", r.out, "--instance", string(name))
 	standbys := strconv.Itoa(r.w.shuffle.standbys)
 	if r.program.name == ks {
 		lag := "10000"
@@ -343,7 +347,7 @@ func (r *reshuffle) await(ctx context.Context, what string, patience time.Durati
 			}
 		}
 		if err != nil && !passes(err) || time.Now().After(deadline) {
-			return errors.Join(late(fmt.Sprintf("no %s after %s", what, patience)), err)
+			return errors.Join(late(fmt.Sprintf("after %s still not there: %s", patience, what)), err)
 		}
 		if err := pause(ctx, lookEvery/2); err != nil {
 			return err
@@ -354,7 +358,7 @@ func (r *reshuffle) await(ctx context.Context, what string, patience time.Durati
 // conclude waits for the last counts, ends the programs, and works the figures out.
 func (r *reshuffle) conclude(ctx context.Context) error {
 	wanted := r.load.wanted()
-	err := r.await(ctx, "count of every record", filling, func() (bool, error) {
+	err := r.await(ctx, "the count of every record", filling, func() (bool, error) {
 		n, err := r.observer.missing(wanted)
 		return n == 0, err
 	})
@@ -399,16 +403,16 @@ func (r *reshuffle) mayRepeat() int64 {
 
 // readToEnd waits until the observer has read what all programs together have written.
 func (r *reshuffle) readToEnd(ctx context.Context) error {
-	listed, _, err := r.bench.cluster.ends(ctx, "out")
+	listed, _, err := r.bench.cluster.ends(ctx, r.out)
 	if err != nil {
 		return err
 	}
 	ends := make([]int64, r.in.partitions)
-	for p, end := range listed["out"] {
+	for p, end := range listed[r.out] {
 		ends[p] = end.Offset
 	}
 	r.instances = nil // they have ended
-	return r.await(ctx, "end of the output", filling, func() (bool, error) { return r.observer.at(ends), nil })
+	return r.await(ctx, "the end of the output", filling, func() (bool, error) { return r.observer.at(ends), nil })
 }
 
 // said is everything that the programs have printed about themselves.

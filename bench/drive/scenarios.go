@@ -153,7 +153,7 @@ func (r *reshuffle) joinAndDie(ctx context.Context, name byte) error {
 	if err := r.launch(h, name); err != nil {
 		return err
 	}
-	if err := r.await(ctx, "member "+string(name), joining, func() (bool, error) {
+	if err := r.await(ctx, "the member "+string(name), joining, func() (bool, error) {
 		_, members, err := r.bench.cluster.group(ctx, r.app)
 		return members >= r.members(), err
 	}); err != nil {

@@ -235,7 +235,7 @@ func (r *results) runTable(b *strings.Builder) {
 				note := ""
 				switch {
 				case c.failed != "":
-					note = "**failed**, " + strings.Join(strings.Fields(strings.ReplaceAll(c.failed, "|", "/")), " ")
+					note = "**failed**, " + inOneCell(c.failed)
 				case len(c.used) == 0:
 					note = "no run told anything"
 				case c.disturbed:

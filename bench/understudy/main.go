@@ -34,6 +34,7 @@ func run(args []string) error {
 	fs := flag.NewFlagSet("understudy", flag.ExitOnError)
 	brokers := fs.String("brokers", "127.0.0.1:9092", "bootstrap brokers, comma-separated")
 	in := fs.String("in", "in", "input topic")
+	out := fs.String("out", "out", "tally: output topic")
 	app := fs.String("app", "bench-understudy", "application id")
 	state := fs.String("state", "", "state directory")
 	guarantee := fs.String("guarantee", "alos", "alos; eos is not there yet")
@@ -59,7 +60,7 @@ func run(args []string) error {
 	var builder *streams.Builder
 	var err error
 	if args[0] == "tally" {
-		builder, says = tally(*in, *instance), sayAll(says)
+		builder, says = tally(*in, *out, *instance), sayAll(says)
 	} else if builder, err = topology(args[0], *in, emission); err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 
 // tally is the topology of the rebalance scenarios: the number of records of each key, kept beside the last of them so that the state is of a
 // realistic size. An update is put out as the count and the name of the instance that counted.
-func tally(in, instance string) *streams.Builder {
+func tally(in, out, instance string) *streams.Builder {
 	b := streams.NewBuilder(streams.EmitPerUpdate)
 	b.Stream(in, serde.String, serde.Bytes).
 		GroupByKey().
@@ -25,7 +25,7 @@ func tally(in, instance string) *streams.Builder {
 		MapValues(func(row []byte) []byte {
 			return append(append(make([]byte, 0, countBytes+len(instance)), row[:countBytes]...), instance...)
 		}).
-		To("out")
+		To(out)
 	return b
 }
 

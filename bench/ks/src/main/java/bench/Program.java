@@ -22,7 +22,7 @@ import org.apache.kafka.streams.kstream.Produced;
 /** The benchmark's workloads on Kafka Streams, set up as somebody would who has read its tuning guide. The command line is in bench/README.md. */
 public final class Program {
   private static final Map<String, String> DEFAULTS = Map.of(
-      "--brokers", "127.0.0.1:9092", "--in", "in", "--app", "bench-ks", "--state", "", "--guarantee", "alos",
+      "--brokers", "127.0.0.1:9092", "--in", "in", "--out", "out", "--app", "bench-ks", "--state", "", "--guarantee", "alos",
       "--threads", "2", "--commit-ms", "1000", "--cache", "67108864", "--instance", "a");
 
   public static void main(String[] args) throws Exception {
@@ -96,7 +96,7 @@ public final class Program {
     var b = new StreamsBuilder();
     var string = Serdes.String();
     if (workload.equals("tally")) {
-      Tally.build(b, options.get("--in"), options.get("--instance"));
+      Tally.build(b, options.get("--in"), options.get("--out"), options.get("--instance"));
       return b.build(config);
     }
     KStream<String, String> source = b.stream(options.get("--in"), Consumed.with(string, string));

@@ -18,7 +18,7 @@ import org.apache.kafka.streams.state.KeyValueStore;
 final class Tally {
   private Tally() {}
 
-  static void build(StreamsBuilder b, String in, String instance) {
+  static void build(StreamsBuilder b, String in, String out, String instance) {
     var string = Serdes.String();
     var bytes = Serdes.ByteArray();
     byte[] name = instance.getBytes(StandardCharsets.UTF_8);
@@ -28,7 +28,7 @@ final class Tally {
             Materialized.<String, byte[], KeyValueStore<Bytes, byte[]>>as("c").withKeySerde(string).withValueSerde(bytes))
         .toStream()
         .mapValues(row -> ByteBuffer.allocate(Long.BYTES + name.length).put(row, 0, Long.BYTES).put(name).array())
-        .to("out", Produced.with(string, bytes));
+        .to(out, Produced.with(string, bytes));
   }
 
   /** The row after one more record: the count, and the record. */
