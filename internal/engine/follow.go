@@ -6,7 +6,10 @@ import (
 
 // A standby or a learner follows the changelogs of its task for as long as it is one. What it reads is written in large pieces while it is far
 // behind, and several times a second when it has caught up: what has been read and not been written is all that a promotion has to wait for.
-const tailEvery = 200 * time.Millisecond
+const (
+	tailEvery = 200 * time.Millisecond
+	bulkTail  = 5 << 20 // bytes of a write from which on tables of their own cost less, where most keys are there already
+)
 
 // follower paces what followers write.
 type follower struct {

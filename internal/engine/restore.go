@@ -225,7 +225,8 @@ func (e *Engine) writePart(l *life, p *restorePart) {
 	p.writing, p.weight, p.handed, p.wrote = p.read, p.bytes, len(p.changes), e.now
 	b := &statestore.Batch{Stores: []statestore.StoreBatch{{Store: p.store, Changes: p.changes, Position: p.read}}}
 	l.ops = append(l.ops, storeOp{part: p, batch: b})
-	e.do(Apply{Task: l.id, Epoch: l.key, Bulk: true, Batch: b})
+	bulk := !p.tail || p.pos < p.goal || p.weight >= bulkTail
+	e.do(Apply{Task: l.id, Epoch: l.key, Bulk: bulk, Batch: b})
 	p.changes, p.bytes = nil, 0
 }
 
