@@ -16,6 +16,22 @@ type heartbeat struct {
 // lostBeats is how many heartbeats may fail in a row under a parked request before its connection is given up too.
 const lostBeats = 3
 
+// beatMargin is how far from a heartbeat a round is begun. Members beat in step, but for some milliseconds: a round that began right between
+// the beats of two would be seen by the second a whole interval before the first, and what it has released would stand still for as long.
+const beatMargin = 40 * time.Millisecond
+
+// betweenBeats is the next time at which a round may begin, now if possible.
+func (m *Machine) betweenBeats() time.Time {
+	margin := min(beatMargin, m.cfg.Heartbeat/8)
+	switch since := m.now.Sub(m.beaten); {
+	case since < margin:
+		return m.beaten.Add(margin)
+	case m.beat.req == 0 && !m.beatAt.IsZero() && m.beatAt.Sub(m.now) < margin:
+		return later(m.now, m.beatAt).Add(margin)
+	}
+	return m.now
+}
+
 // beatDue is when the next heartbeat is to be sent, zero if one is out or there is nothing to say.
 func (m *Machine) beatDue() time.Time {
 	if m.beat.req != 0 || m.memberID == "" || m.addr == "" || m.beatGeneration() < 0 {
@@ -42,7 +58,7 @@ func (m *Machine) sendHeartbeat() {
 		m.beatAt = time.Time{}
 		return
 	}
-	m.beat.req, m.beat.generation = m.number(), generation
+	m.beat.req, m.beat.generation, m.beaten = m.number(), generation, m.now
 	m.beatAt = m.beatAt.Add(m.cfg.Heartbeat)
 	if !m.beatAt.After(m.now) {
 		m.beatAt = m.now.Add(m.cfg.Heartbeat)

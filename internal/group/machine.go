@@ -55,6 +55,7 @@ type Machine struct {
 	lease lease
 
 	beatAt, retryAt, followAt, leaveBy time.Time // zero: not due
+	beaten                             time.Time // when the last heartbeat was sent
 	wake                               time.Time
 	fault                              error // why the member leaves
 }
@@ -172,7 +173,10 @@ func (m *Machine) askRound(reason string) {
 	switch m.phase {
 	case stopped, leaving:
 	case joined:
-		m.prepare(reason)
+		m.pending = reason
+		if m.followAt.IsZero() || m.now.Before(m.followAt) {
+			m.followAt = m.now // the timers begin it, between beats
+		}
 	default:
 		switch {
 		case !m.mustJoin:
@@ -201,7 +205,9 @@ func (m *Machine) runTimers() {
 		m.retry()
 	}
 	if m.phase == joined && due(m.followAt, m.now) {
-		m.prepare(m.pending)
+		if m.followAt = m.betweenBeats(); !m.now.Before(m.followAt) {
+			m.prepare(m.pending)
+		}
 	}
 	if due(m.beatAt, m.now) && m.beat.req == 0 {
 		m.sendHeartbeat()

@@ -246,7 +246,7 @@ func TestHeartbeatOfAnOldGeneration(t *testing.T) {
 	r := newRig(t).joined()
 	r.after(500 * time.Millisecond)
 	old := want[SendHeartbeat](r)
-	r.step(Rejoin{Reason: "test"}).prepared().joinDone(2).syncDone(assignor.PlanData{})
+	r.after(beatMargin).step(Rejoin{Reason: "test"}).prepared().joinDone(2).syncDone(assignor.PlanData{})
 	r.step(HeartbeatDone{Req: old.Req, Sent: r.now, Code: kcode.IllegalGeneration}).in(Joined)
 	r.after(500 * time.Millisecond)
 	require.Equal(t, int32(2), want[SendHeartbeat](r).Generation)
@@ -262,7 +262,7 @@ func TestHeartbeatsArePhased(t *testing.T) {
 	r.step(HeartbeatDone{Req: hb.Req, Sent: r.now})
 	require.Equal(t, r.now.Add(500*time.Millisecond), want[Wake](r).At)
 
-	r.step(Rejoin{Reason: "test"}).prepared()
+	r.after(beatMargin).step(Rejoin{Reason: "test"}).prepared()
 	join := want[SendJoin](r)
 	r.beats(kcode.RebalanceInProgress, nil)
 	r.step(JoinDone{Req: join.Req, Sent: r.now, MemberID: "me", Generation: 2})
@@ -441,6 +441,32 @@ func TestDeadCoordinatorIsNamedAgain(t *testing.T) {
 		r.after(time.Second)
 		failed()
 		require.True(t, has[FindCoordinator](r), "it was well again: the next fault is asked about at once")
+	}
+}
+
+// A round is not begun where the members' heartbeats fall: half of them would see it an interval after the others.
+func TestRoundsBeginBetweenBeats(t *testing.T) {
+	for _, c := range []struct{ asked, begun time.Duration }{ // after the assignment; a heartbeat is due every 500 ms
+		{0, 0}, {300, 300}, {460, 460}, {461, 540}, {499, 540}, {500, 540}, {520, 540}, {540, 540}, {700, 700}, {980, 1040},
+	} {
+		r := newRig(t).joined()
+		start := r.now
+		pass := func(until time.Duration) { // as it is woken
+			for r.now.Before(start.Add(until*time.Millisecond)) && !has[Prepare](r) {
+				r.after(time.Millisecond)
+				if has[SendHeartbeat](r) {
+					acts := append([]Action(nil), r.acts...)
+					r.step(HeartbeatDone{Req: want[SendHeartbeat](r).Req, Sent: r.now})
+					r.acts = append(acts, r.acts...)
+				}
+			}
+		}
+		pass(c.asked)
+		require.False(t, has[Prepare](r))
+		r.step(Rejoin{Reason: "asked"})
+		pass(5000)
+		require.Equal(t, "asked", want[Prepare](r).Reason)
+		require.Equal(t, c.begun*time.Millisecond, r.now.Sub(start), "asked for at %d ms", c.asked)
 	}
 }
 

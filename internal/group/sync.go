@@ -94,6 +94,7 @@ func (m *Machine) apply(ev SyncDone) {
 			m.applied.promised = append(m.applied.promised, in.Task)
 		}
 	}
+	m.beaten = time.Time{}
 	m.beatAt = m.now.Add(m.cfg.Heartbeat) // all members' heartbeats are in step from here: they see the next round at the same time
 	moves := plan.Moves
 	leads := len(m.plan.Members) > 0
