@@ -48,8 +48,9 @@ type App struct {
 
 	mu      sync.Mutex
 	runtime *shell.Runtime
-	closed  bool          // Close came before there was a runtime
+	closed  bool          // Close, or Drain, came before there was a runtime
 	closing chan struct{} // closed with it
+	drains  bool          // Drain was called
 	ended   chan struct{} // closed when Run has returned
 	err     error         // what Run returned, once ended is closed
 }
@@ -122,7 +123,7 @@ func (a *App) begin(r *shell.Runtime) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.runtime = r
-	return !a.closed
+	return !a.closed && !a.drains
 }
 
 // Close ends the application cleanly, as the end of Run's context does, and waits until Run has returned or ctx ends. The deadline of ctx,
@@ -131,15 +132,9 @@ func (a *App) begin(r *shell.Runtime) bool {
 // Run waits for them: let it end Run's context.
 func (a *App) Close(ctx context.Context) error {
 	a.mu.Lock()
-	if !a.closed {
-		a.closed = true
-		close(a.closing)
-	}
+	a.shut()
 	r := a.runtime
 	a.mu.Unlock()
-	if !a.called.Load() {
-		return nil
-	}
 	if r != nil {
 		within := time.Duration(0)
 		if deadline, ok := ctx.Deadline(); ok {
@@ -147,6 +142,22 @@ func (a *App) Close(ctx context.Context) error {
 			within -= min(within/10, closeMargin)
 		}
 		r.Close(within)
+	}
+	return a.await(ctx)
+}
+
+// shut ends a run that has no runtime yet, or none to come. Hold mu.
+func (a *App) shut() {
+	if !a.closed {
+		a.closed = true
+		close(a.closing)
+	}
+}
+
+// await waits until Run has returned, if it was called, or ctx ends.
+func (a *App) await(ctx context.Context) error {
+	if !a.called.Load() {
+		return nil
 	}
 	select {
 	case <-a.ended:

@@ -54,7 +54,7 @@ func (a *App) ends() bool {
 func (a *App) asked(ctx context.Context) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.closed || ctx.Err() != nil
+	return a.closed || a.drains || ctx.Err() != nil
 }
 
 // damaged reports whether damage has been found in the state.

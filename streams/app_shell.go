@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/understudy-streams/understudy/assignor"
 	"github.com/understudy-streams/understudy/internal/engine"
 	"github.com/understudy-streams/understudy/internal/group"
 	"github.com/understudy-streams/understudy/internal/kafka"
@@ -53,12 +54,13 @@ func (a *App) shell(client *kafka.Client, state *stateDir) shell.Config {
 		Engine: engine.Config{
 			Group: group.Config{
 				Group: c.ApplicationID, ProcessID: state.processID, Session: c.Session, Rebalance: c.Rebalance, Heartbeat: c.Heartbeat,
-				Rack: c.Rack, TopologyVersion: c.TopologyVersion, Capacity: c.Capacity, Seed: rand.Uint64(), //nolint:gosec // jitter only
+				Rack: c.Rack, TopologyVersion: c.TopologyVersion, Capacity: c.Capacity, Tags: c.Tags, Policy: c.policy(),
+				Seed: rand.Uint64(), //nolint:gosec // jitter only
 			},
 			Specs: a.topology.Subtopologies, Hashes: a.hashes(), MaxStuck: c.MaxStuck, CloseWithin: c.CloseTimeout,
-			RestoreBytes: b.restore,
-			NoOffset:     func(string) engine.Reset { return c.NoOffset.engine(engine.ResetEarliest) },
-			OutOfRange:   func(string) engine.Reset { return c.OutOfRange.engine(engine.ResetStop) },
+			RestoreBytes: b.restore, LearnRate: c.LearnRate, AcceptableLag: c.AcceptableLag, Coalesce: c.Coalesce, StateCleanup: c.StateCleanup,
+			NoOffset:   func(string) engine.Reset { return c.NoOffset.engine(engine.ResetEarliest) },
+			OutOfRange: func(string) engine.Reset { return c.OutOfRange.engine(engine.ResetStop) },
 		},
 		Sender:  engine.SenderConfig{Linger: c.Linger, MaxRequest: b.request},
 		Planner: engine.PlannerConfig{MaxBytes: int32(b.answer)},
@@ -73,6 +75,13 @@ func (a *App) shell(client *kafka.Client, state *stateDir) shell.Config {
 		a.tune(&cfg)
 	}
 	return cfg
+}
+
+// policy is how this process plans when it leads the group.
+func (c Config) policy() assignor.Policy {
+	return assignor.Policy{
+		Standbys: c.Standbys, LearnersPerMember: c.LearnersPerProcess, Learners: c.Learners, AcceptableLag: c.AcceptableLag, SpreadTags: c.SpreadTags,
+	}
 }
 
 // newTask completes the configuration of a task.

@@ -5,6 +5,8 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -122,6 +124,36 @@ type Config struct {
 	TopologyVersion int32
 	// Rack is where this process runs. Kafka key: client.rack.
 	Rack string
+	// Tags say more about where this process runs, such as its zone and its cluster, for SpreadTags: five at the most, keys of up to 20 bytes
+	// and values of up to 30. Kafka Streams keys: client.tag.*.
+	Tags map[string]string
+	// SpreadTags are the keys of those Tags over whose values the copies of a task are spread, the most important one first, where there are
+	// enough processes to do so. Rack comes before them. Kafka Streams key: rack.aware.assignment.tags.
+	SpreadTags []string
+
+	// Standbys is how many other processes keep a copy of each state up to date, so that a task whose process has died goes on at once. It
+	// costs as much disk, and as many reads of the changelogs. Defaults to none. Kafka Streams key: num.standby.replicas.
+	Standbys int
+	// LearnersPerProcess is how many tasks one process learns at a time: it copies their states, and takes them over when it has caught up;
+	// they run on at their owners meanwhile. Defaults to 4.
+	LearnersPerProcess int
+	// Learners is how many tasks are learned at a time in all processes together. Defaults to 4 times the number of processes. Kafka Streams
+	// key: max.warmup.replicas.
+	Learners int
+	// LearnRate bounds the bytes a second that this process copies as a standby or learner while tasks run in it. A copy that is all but up to
+	// date is not held up. Defaults to 64 MiB; negative: no bound.
+	LearnRate int
+	// AcceptableLag is how many changelog records a copy may be behind and yet take its task over: what is missing is restored while the task
+	// stands still. Defaults to 10,000. Kafka Streams key: acceptable.recovery.lag.
+	AcceptableLag int64
+	// Coalesce is how long a task that has been learned waits for others that this process learns, so that one rebalance moves them all. All
+	// are moved at once when all are learned. Worth a minute where learning takes many. Defaults to 5 s.
+	Coalesce time.Duration
+	// StateCleanup is how long a state is kept on disk that no task of this process uses. Until then, a task that comes back needs only what
+	// has changed since. Defaults to 1 h. Kafka Streams key: state.cleanup.delay.ms.
+	StateCleanup time.Duration
+	// DrainTimeout is how long Drain waits for others to take the tasks over. Defaults to 10 minutes.
+	DrainTimeout time.Duration
 
 	// Replication is the replication factor of internal topics. Defaults to the brokers' default. Kafka Streams key: replication.factor.
 	Replication int16
@@ -170,6 +202,11 @@ func (c Config) withDefaults() Config {
 	c.CallTimeout = cmp.Or(c.CallTimeout, 5*time.Minute)
 	c.MaxStuck = cmp.Or(c.MaxStuck, 3)
 	c.CloseTimeout = cmp.Or(c.CloseTimeout, 30*time.Second)
+	c.LearnRate = cmp.Or(c.LearnRate, 64<<20)
+	c.AcceptableLag = cmp.Or(c.AcceptableLag, 10_000)
+	c.Coalesce = cmp.Or(c.Coalesce, 5*time.Second)
+	c.StateCleanup = cmp.Or(c.StateCleanup, time.Hour)
+	c.DrainTimeout = cmp.Or(c.DrainTimeout, 10*time.Minute)
 	c.ClientID = cmp.Or(c.ClientID, c.ApplicationID)
 	if c.Log == nil {
 		c.Log = zap.NewNop()
@@ -214,6 +251,7 @@ func (c Config) validate(stateful bool) error {
 	if c.MaxRecordBytes < 0 || c.CommitBytes < 0 || c.Capacity < 0 || c.MaxStuck < 0 {
 		fault("MaxRecordBytes, CommitBytes, Capacity and MaxStuck must not be negative (0 means the default)")
 	}
+	c.validateCopies(fault)
 	if c.Replication < -1 {
 		fault("Replication is %d: use a positive number, or 0 for the brokers' default", c.Replication)
 	}
@@ -232,7 +270,8 @@ func (c Config) validateTimes(fault func(string, ...any)) {
 		d    time.Duration
 	}{
 		{"CommitInterval", c.CommitInterval}, {"Linger", c.Linger}, {"Session", c.Session}, {"Rebalance", c.Rebalance}, {"Heartbeat", c.Heartbeat},
-		{"CallTimeout", c.CallTimeout}, {"CloseTimeout", c.CloseTimeout},
+		{"CallTimeout", c.CallTimeout}, {"CloseTimeout", c.CloseTimeout}, {"Coalesce", c.Coalesce}, {"StateCleanup", c.StateCleanup},
+		{"DrainTimeout", c.DrainTimeout},
 	}
 	for _, t := range times {
 		if t.d < 0 {
@@ -241,6 +280,35 @@ func (c Config) validateTimes(fault func(string, ...any)) {
 	}
 	if c.Heartbeat*3 > c.Session {
 		fault("Heartbeat is %v and Session %v: a session must be at least three heartbeats long", c.Heartbeat, c.Session)
+	}
+}
+
+// The most that Tags may be: every process repeats them in every rebalance. They are Kafka Streams'.
+const (
+	maxTags     = 5
+	maxTagKey   = 20
+	maxTagValue = 30
+)
+
+func (c Config) validateCopies(fault func(string, ...any)) {
+	if c.Standbys < 0 || c.LearnersPerProcess < 0 || c.Learners < 0 || c.AcceptableLag < 0 {
+		fault("Standbys, LearnersPerProcess, Learners and AcceptableLag must not be negative (0 means the default)")
+	}
+	if len(c.Tags) > maxTags {
+		fault("Tags has %d tags: use %d at the most", len(c.Tags), maxTags)
+	}
+	for _, key := range slices.Sorted(maps.Keys(c.Tags)) {
+		if key == "" || len(key) > maxTagKey || len(c.Tags[key]) > maxTagValue {
+			fault("Tags has %q=%q: a key takes 1 to %d bytes, a value up to %d", key, c.Tags[key], maxTagKey, maxTagValue)
+		}
+	}
+	for i, key := range c.SpreadTags {
+		if _, has := c.Tags[key]; !has {
+			fault("SpreadTags has %q, which is not in Tags: say there where this process is", key)
+		}
+		if slices.Contains(c.SpreadTags[:i], key) {
+			fault("SpreadTags has %q twice", key)
+		}
 	}
 }
 

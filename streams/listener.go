@@ -15,14 +15,29 @@ import (
 type Listener struct {
 	// State is called when the application's state has changed.
 	State func(State)
-	// Assigned is called after each rebalance with the tasks that run here, in order.
+	// Rebalanced is called after each rebalance, before Assigned: why it was, what moved and what stood still for it.
+	Rebalanced func(RebalanceInfo)
+	// Assigned is called after each rebalance with the tasks that run here, in order. Copies are not among them: see [App.Tasks].
 	Assigned func(tasks []TaskID)
 	// Lost is called when the membership of the group ended by force; tasks that ran here may run elsewhere already.
 	Lost func(reason string)
-	// Task is called when a task changes its state: opening, restoring, running, releasing, released, closing, closed.
+	// Task is called when a task changes its state: opening, restoring, running, releasing, released, following, closing, closed. One that is
+	// released has stopped, with all it did committed, to be handed over; a standby or a learner is following.
 	Task func(id TaskID, state string)
-	// Restore is called when the restore of a store begins, about once a second while it goes on, and when it has ended.
+	// Restore is called when the restore of a store begins, about once a second while it goes on, and when it has ended; for a standby or a
+	// learner until it has caught up for the first time. Where nothing is missing it is not called.
 	Restore func(RestoreProgress)
+	// Learned is called when a learner is ready to take its task over, after that time and with so many records still to come. The next
+	// rebalance moves the task.
+	Learned func(id TaskID, lag int64, took time.Duration)
+	// Stalled is called when a learner has not come closer to the end of its changelog for that time. The group may let another process learn
+	// the task.
+	Stalled func(id TaskID, lag int64, waited time.Duration)
+	// Promoted is called when a standby or a learner has become the owner of its task and runs it: after that time since its assignment, in
+	// which so many records were restored that the copy was behind.
+	Promoted func(id TaskID, lacked int64, took time.Duration)
+	// Cleaned is called when the state of a task that has not been here for Config.StateCleanup was deleted.
+	Cleaned func(id TaskID)
 	// PutAside is called when the state on disk was found to be damaged. It lies at path now, with at most one that was put aside before, and
 	// is restored from the changelogs.
 	PutAside func(path string)
@@ -43,6 +58,7 @@ type Listener struct {
 // RestoreProgress says how far a store has been rebuilt from its changelog.
 type RestoreProgress struct {
 	Task      TaskID
+	Role      Role
 	Topic     string
 	Partition int32
 	Start     int64 // the offset at which this restore began
@@ -79,6 +95,10 @@ func (a *App) tell(n engine.Notice) {
 		if l.State != nil {
 			l.State(State(n.State))
 		}
+	case engine.NoticeRebalanced:
+		if l.Rebalanced != nil {
+			l.Rebalanced(rebalanceOf(n))
+		}
 	case engine.NoticeAssigned:
 		if l.Assigned != nil {
 			l.Assigned(n.Tasks)
@@ -94,6 +114,22 @@ func (a *App) tell(n engine.Notice) {
 	case engine.NoticeRestoreBegin, engine.NoticeRestore, engine.NoticeRestoreEnd:
 		if l.Restore != nil {
 			l.Restore(progressOf(n))
+		}
+	case engine.NoticeLearned:
+		if l.Learned != nil {
+			l.Learned(n.Task, n.Records, n.Took)
+		}
+	case engine.NoticeStalled:
+		if l.Stalled != nil {
+			l.Stalled(n.Task, n.Records, n.Took)
+		}
+	case engine.NoticePromoted:
+		if l.Promoted != nil {
+			l.Promoted(n.Task, n.Records, n.Took)
+		}
+	case engine.NoticeCleaned:
+		if l.Cleaned != nil {
+			l.Cleaned(n.Task)
 		}
 	case engine.NoticePutAside:
 		if l.PutAside != nil {
@@ -129,7 +165,7 @@ func (a *App) tell(n engine.Notice) {
 
 func progressOf(n engine.Notice) RestoreProgress {
 	p := RestoreProgress{
-		Task: n.Task, Topic: n.Part.Topic, Partition: n.Part.Partition, Start: n.Start, Position: n.Position, End: n.End,
+		Task: n.Task, Role: Role(n.Role), Topic: n.Part.Topic, Partition: n.Part.Partition, Start: n.Start, Position: n.Position, End: n.End,
 		Records: n.Records, Took: n.Took, Done: n.Kind == engine.NoticeRestoreEnd,
 	}
 	if n.Kind == engine.NoticeRestoreBegin {
@@ -142,6 +178,7 @@ func progressOf(n engine.Notice) RestoreProgress {
 func (a *App) log(n engine.Notice) {
 	log := a.cfg.Log
 	part := []zap.Field{zap.Stringer("task", n.Task), zap.String("topic", n.Part.Topic), zap.Int32("partition", n.Part.Partition)}
+	role := zap.Stringer("role", Role(n.Role))
 	switch n.Kind {
 	case engine.NoticeState:
 		log.Info("state changed", zap.Stringer("state", State(n.State)))
@@ -150,21 +187,34 @@ func (a *App) log(n engine.Notice) {
 			return
 		}
 		log.Warn("failed, trying again", zap.String("what", n.What), zap.Error(n.Err))
-	case engine.NoticeAssigned:
-		log.Info("tasks assigned", zap.Int32("generation", n.Generation), zap.Stringers("tasks", n.Tasks), zap.String("reason", n.Text))
+	case engine.NoticeRebalanced:
+		logRebalance(log, n)
 	case engine.NoticeLost:
 		log.Warn("membership lost, all tasks stopped", zap.String("reason", n.Text))
 	case engine.NoticeTask:
-		log.Debug("task state changed", zap.Stringer("task", n.Task), zap.String("state", n.Text))
+		log.Debug("task state changed", zap.Stringer("task", n.Task), role, zap.String("state", n.Text))
 	case engine.NoticeRestoreBegin:
 		fail.Point("restore.begin")
-		log.Info("restore begins", append(part, zap.Int64("offset", n.Position), zap.Int64("end", n.End))...)
+		log.Info("restore begins", append(part, role, zap.Int64("offset", n.Position), zap.Int64("end", n.End))...)
 	case engine.NoticeRestore:
-		log.Info("restoring", append(part, zap.Int64("offset", n.Position), zap.Int64("end", n.End), zap.Int64("records", n.Records),
+		level := zap.InfoLevel
+		if n.Role != engine.Active {
+			level = zap.DebugLevel // nothing waits for it
+		}
+		log.Log(level, "restoring", append(part, role, zap.Int64("offset", n.Position), zap.Int64("end", n.End), zap.Int64("records", n.Records),
 			zap.Duration("eta", progressOf(n).ETA()))...)
 	case engine.NoticeRestoreEnd:
 		fail.Point("restore.end")
-		log.Info("restored", append(part, zap.Int64("offset", n.Position), zap.Int64("records", n.Records), zap.Duration("took", n.Took))...)
+		log.Info("restored", append(part, role, zap.Int64("offset", n.Position), zap.Int64("records", n.Records), zap.Duration("took", n.Took))...)
+	case engine.NoticeLearned:
+		log.Info("task is learned", zap.Stringer("task", n.Task), zap.Int64("lag", n.Records), zap.Duration("took", n.Took))
+	case engine.NoticeStalled:
+		log.Warn("learner does not come closer to the end: its disk or its brokers are slower than the task writes",
+			zap.Stringer("task", n.Task), zap.Int64("lag", n.Records), zap.Duration("after", n.Took))
+	case engine.NoticePromoted:
+		log.Info("copy has taken its task over", zap.Stringer("task", n.Task), zap.Int64("lag", n.Records), zap.Duration("took", n.Took))
+	case engine.NoticeCleaned:
+		log.Info("state that nobody used was deleted", zap.Stringer("task", n.Task))
 	case engine.NoticeWiped:
 		log.Warn("store does not fit its changelog, it is rebuilt", append(part, zap.String("reason", n.Text))...)
 	case engine.NoticeSuspended:

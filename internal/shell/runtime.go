@@ -52,11 +52,12 @@ type Config struct {
 
 // Runtime runs one process of an application.
 type Runtime struct {
-	cfg    Config
-	engine *engine.Engine
-	core   *mailbox[engine.Event]
-	wake   *wakeup
-	clock  *clock
+	cfg      Config
+	deciding sync.Mutex // guards the engine, for one step and not for what follows from it
+	engine   *engine.Engine
+	core     *mailbox[engine.Event]
+	wake     *wakeup
+	clock    *clock
 
 	work context.Context // ends when everything has ended; requests run under it
 	stop context.CancelFunc
@@ -144,13 +145,26 @@ func (r *Runtime) loop(ctx context.Context) {
 // Close asks for a clean end within the time given. It returns at once; Run returns when it is done.
 func (r *Runtime) Close(within time.Duration) { r.core.put(engine.Close{Within: within}) }
 
+// Drain asks for an end that waits, within the time given, until others have taken the tasks over. It returns at once.
+func (r *Runtime) Drain(within time.Duration) { r.core.put(engine.Drain{Within: within}) }
+
 func (r *Runtime) step(ev engine.Event) {
 	if r.done {
 		return
 	}
-	for _, a := range r.engine.Step(r.clock.now(), ev) {
+	r.deciding.Lock()
+	actions := r.engine.Step(r.clock.now(), ev)
+	r.deciding.Unlock()
+	for _, a := range actions {
 		r.carry(a)
 	}
+}
+
+// Tasks says what is known of the tasks that are here. It may be called from any goroutine, that of a listener as well.
+func (r *Runtime) Tasks() []engine.TaskStatus {
+	r.deciding.Lock()
+	defer r.deciding.Unlock()
+	return r.engine.Tasks()
 }
 
 // post tells the core loop something.
