@@ -123,7 +123,7 @@ func (e *Engine) flushFollowers() {
 // lag is how many changelog records are missing in the stores, as far as is known; -1 where it is not.
 func (l *life) lag() int64 {
 	if len(l.restore) == 0 || l.state == lifeOpening && !l.begun() {
-		return -1
+		return l.lacked
 	}
 	n := int64(0)
 	for _, p := range l.restore {

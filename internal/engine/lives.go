@@ -36,6 +36,7 @@ type life struct {
 	at        []int64   // per store: the stored position
 	learn     *learning // of a standby or learner
 	promotion promotion
+	lacked    int64   // its lag before it was opened, in this role; -1 where that is not known
 	held      bool    // it was active when the rebalance under way began, and had processed nothing
 	owner     string  // the member that runs the task, as far as the plan says
 	move      string  // the reason of its last move
@@ -104,6 +105,7 @@ func (e *Engine) open(id task.ID, role Role) *life {
 	}
 	e.epochs++
 	l := &life{id: id, key: e.epochs, epoch: e.epochs, grant: e.granted, spec: spec, role: role, since: e.now, done: make([]int64, len(spec.Inputs))}
+	l.lacked = e.lackedOnDisk(id)
 	e.lives[id] = l
 	at, _ := slices.BinarySearchFunc(e.order, id, func(l *life, id task.ID) int { return l.id.Compare(id) })
 	e.order = slices.Insert(e.order, at, l)

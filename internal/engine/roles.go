@@ -117,7 +117,7 @@ func (e *Engine) activate(l *life) {
 
 // reborn goes on with a life whose owner has ended, in its next role, with its stores as they are.
 func (e *Engine) reborn(l *life) {
-	l.again = false
+	l.again, l.lacked = false, l.lackedByOwner()
 	e.do(FreeReaders{Task: l.id, Epoch: l.key})
 	if l.then == Active {
 		e.activate(l)
@@ -126,6 +126,18 @@ func (e *Engine) reborn(l *life) {
 	l.role = l.then
 	l.await()
 	e.setLife(l, lifeOpening)
+}
+
+// lackedByOwner is what the stores of an owner that has ended lack of what it wrote to its changelogs.
+func (l *life) lackedByOwner() int64 {
+	if l.ends == nil {
+		return -1
+	}
+	n := int64(0)
+	for i, end := range l.ends {
+		n += max(0, end-max(l.at[i], 0))
+	}
+	return n
 }
 
 // promoted tells that a copy has become the owner of its task.

@@ -427,6 +427,15 @@ func TestWhatIsOnDiskIsSaidInTheFirstJoin(t *testing.T) {
 	require.Equal(t, []assignor.Replica{{Task: id10, Kind: assignor.OnDisk, Lag: 2}}, w.declared().Replicas)
 }
 
+// KAFKA-10651: a copy whose stores are being opened is as good as it was on disk.
+func TestCopyThatIsBeingOpenedHasTheLagThatItHadOnDisk(t *testing.T) {
+	w := onDisk(t, nil)
+	w.assignPlan(copyPlan(Standby))
+	require.Equal(t, int64(2), w.e.Tasks()[0].Lag)
+	w.rebalance()
+	require.Equal(t, []assignor.Replica{{Task: id10, Kind: assignor.Standby, Lag: 2, CatchUp: 1}}, w.declared().Replicas)
+}
+
 func TestJoinDoesNotWaitLongForLags(t *testing.T) {
 	w := newWorld(t, nil)
 	w.disk = true

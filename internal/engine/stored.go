@@ -179,6 +179,14 @@ func (e *Engine) storedCopies() (out []assignor.Replica) {
 	return out
 }
 
+// lackedOnDisk is the lag of the state of a task on disk, -1 where it is not known.
+func (e *Engine) lackedOnDisk(id task.ID) int64 {
+	if c := e.stored.copies[id]; c != nil && c.held() {
+		return max(int64(c.lag()), -1)
+	}
+	return -1
+}
+
 // held says that there is anything of the state.
 func (c *storedCopy) held() bool {
 	return slices.ContainsFunc(c.positions, func(p int64) bool { return p != statestore.NoPosition })
