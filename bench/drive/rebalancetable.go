@@ -119,7 +119,7 @@ func (r *results) rebalanceRun(b *strings.Builder, name, program string) {
 		note += "; void: " + inOneCell(last.Void)
 	}
 	for _, n := range last.Notes {
-		if strings.Contains(n, "has no") || strings.Contains(n, "not balanced") {
+		if strings.Contains(n, "not balanced") {
 			note += "; " + n
 		}
 	}

@@ -450,8 +450,5 @@ func (r *reshuffle) tell(said []word) {
 	}
 	figures[loadSilence] = worst.seconds()
 	maps.Copy(r.result.Figures, figures)
-	for _, what := range lacks(said) {
-		notes = append(notes, "the program says that it has no "+what)
-	}
 	r.result.Notes = notes
 }

@@ -86,23 +86,13 @@ type restored struct {
 	active bool // of a task that was to run, and stood still meanwhile
 }
 
-// restores are those that ended in the window. Where a process tells the states of its tasks, a task is being restored for use when it says so;
-// one that does not tell them only tells of such restores.
+// restoresIn are those that ended in the window. A program that does not tell the role of the task only tells of active ones.
 func restoresIn(all []word, w window) []restored {
-	type place struct {
-		process int
-		task    string
-	}
-	states, found := map[place]string{}, []restored(nil)
+	var found []restored
 	for _, one := range inOrder(all) {
-		at := place{one.process, one.details["task"]}
-		switch one.what {
-		case "TASK":
-			states[at] = one.details["state"]
-		case "RESTORED":
-			if state, tells := states[at]; one.at > w.from && one.at <= w.to {
-				found = append(found, restored{one, !tells || state == "restoring"})
-			}
+		if one.what == "RESTORED" && one.at > w.from && one.at <= w.to {
+			role, tells := one.details["role"]
+			found = append(found, restored{one, !tells || role == "active"})
 		}
 	}
 	return found
@@ -133,15 +123,4 @@ func learning(all []restored, processes []int, before int64) (float64, bool) {
 		to = max(to, r.at)
 	}
 	return float64(to-from) / 1000, from > 0
-}
-
-// lacks are the things that a program says it cannot do.
-func lacks(all []word) []string {
-	var what []string
-	for _, w := range all {
-		if w.what == "LACKS" && !slices.Contains(what, w.details["what"]) {
-			what = append(what, w.details["what"])
-		}
-	}
-	return what
 }

@@ -1,9 +1,6 @@
 package main
 
-import (
-	"slices"
-	"testing"
-)
+import "testing"
 
 func TestWordsAreReadFromOutput(t *testing.T) {
 	all := words([]byte("2026 WARN at work\nTASK at=17 task=0_3 state=running\nRUNNING at=20 restored=5 restore_ms=9\nhalf a li"), 2)
@@ -41,18 +38,18 @@ func restore(process int, at int64, id, records, took string) word {
 	return word{what: "RESTORED", at: at, process: process, details: map[string]string{"task": id, "start": "0", "records": records, "took_ms": took}}
 }
 
-func from(start string, w word) word {
-	w.details["start"] = start
+func with(name, value string, w word) word {
+	w.details[name] = value
 	return w
 }
 
 func TestColdRestores(t *testing.T) {
 	all := []word{
-		task(1, 10, "0_0", "restoring"), restore(1, 20, "0_0", "5000", "9"), // cold
-		task(1, 10, "0_1", "restoring"), restore(1, 21, "0_1", "499", "9"), // nothing to speak of
-		task(1, 10, "0_5", "restoring"), from("70000", restore(1, 21, "0_5", "5000", "9")), // what it had missed
-		task(1, 10, "0_2", "learning"), restore(1, 22, "0_2", "5000", "9"), // a learner stands in nobody's way
-		restore(2, 23, "0_3", "500", "9"), // of a program that tells no states
+		with("role", "active", restore(1, 20, "0_0", "5000", "9")),  // cold
+		with("role", "active", restore(1, 21, "0_1", "499", "9")),   // nothing to speak of
+		with("start", "70000", restore(1, 21, "0_5", "5000", "9")),  // what it had missed
+		with("role", "learner", restore(1, 22, "0_2", "5000", "9")), // a learner stands in nobody's way
+		restore(2, 23, "0_3", "500", "9"),                           // of a program that tells no roles
 		restore(2, 200, "0_4", "500", "9"),
 	}
 	found := restoresIn(all, window{5, 100})
@@ -71,12 +68,5 @@ func TestLearningTime(t *testing.T) {
 	}
 	if _, ok := learning(found, []int{3}, 8000); ok {
 		t.Error("nobody else has restored anything")
-	}
-}
-
-func TestLacks(t *testing.T) {
-	all := words([]byte("LACKS at=1 what=standbys\nLACKS at=2 what=standbys\nLACKS at=3 what=drain\n"), 0)
-	if got := lacks(all); !slices.Equal(got, []string{"standbys", "drain"}) {
-		t.Errorf("%v", got)
 	}
 }

@@ -73,7 +73,7 @@ func run(args []string) error {
 	if *profile != "" {
 		closeProfile = newProfiler(*profile).close
 	}
-	config := streams.Config{
+	application, err := streams.New(builder, streams.Config{
 		ApplicationID:  *app,
 		Brokers:        strings.Split(*brokers, ","),
 		StateDir:       *state,
@@ -82,17 +82,16 @@ func run(args []string) error {
 		Log:            logger,
 		ClientID:       *clientID,
 		Session:        time.Duration(*session) * time.Millisecond,
+		Standbys:       *standbys,
 		Listener:       says,
-	}
-	withStandbys(&config, *standbys)
-	application, err := streams.New(builder, config)
+	})
 	if err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	if args[0] == "tally" {
-		onSignal(func() { drain(ctx, application); stop() })
+		onSignal(func() { _ = application.Drain(ctx) }) // Run returns what went wrong
 	}
 	return errors.Join(application.Run(ctx), closeProfile())
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/binary"
 	"fmt"
 	"os"
@@ -48,7 +47,7 @@ func sayAll(l streams.Listener) streams.Listener {
 	l.Restore = func(p streams.RestoreProgress) {
 		restore(p)
 		if p.Done {
-			say("RESTORED", "task=%s start=%d records=%d took_ms=%d", p.Task, p.Start, p.Records, p.Took.Milliseconds())
+			say("RESTORED", "task=%s role=%s start=%d records=%d took_ms=%d", p.Task, p.Role, p.Start, p.Records, p.Took.Milliseconds())
 		}
 	}
 	l.Task = func(id streams.TaskID, state string) { say("TASK", "task=%s state=%s", id, state) }
@@ -58,6 +57,12 @@ func sayAll(l streams.Listener) streams.Listener {
 			names[i] = id.String()
 		}
 		say("ASSIGNED", "tasks=%s", strings.Join(names, ","))
+	}
+	l.Learned = func(id streams.TaskID, lag int64, took time.Duration) {
+		say("LEARNED", "task=%s lag=%d took_ms=%d", id, lag, took.Milliseconds())
+	}
+	l.Promoted = func(id streams.TaskID, lacked int64, took time.Duration) {
+		say("PROMOTED", "task=%s lacked=%d took_ms=%d", id, lacked, took.Milliseconds())
 	}
 	l.Lost = func(reason string) { say("LOST", "reason=%q", reason) }
 	return l
@@ -72,13 +77,3 @@ func onSignal(f func()) {
 		f()
 	}()
 }
-
-// withStandbys asks for standby copies. The runtime has none yet.
-func withStandbys(_ *streams.Config, n int) {
-	if n > 0 {
-		say("LACKS", "what=standbys")
-	}
-}
-
-// drain gives everything away before the process ends. The runtime cannot yet: it leaves at once.
-func drain(context.Context, *streams.App) { say("LACKS", "what=drain") }
