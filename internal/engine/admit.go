@@ -32,7 +32,7 @@ func (e *Engine) flushRestores() {
 func (e *Engine) admit() bool {
 	var life *life
 	var next *restorePart
-	used, reading := 0, 0
+	var all, copies usage
 	for _, l := range e.order {
 		if !l.restores() {
 			continue
@@ -42,9 +42,11 @@ func (e *Engine) admit() bool {
 			case p.waits && (next == nil || before(l, p, life, next)):
 				life, next = l, p
 			case p.begun && !p.waits && !p.done && !p.wiping:
-				n, counts := e.holds(p)
-				used += n
-				reading += counts
+				bytes, reading := e.holds(p)
+				all.add(bytes, reading)
+				if !l.urgent() {
+					copies.add(bytes, reading)
+				}
 			}
 		}
 	}
@@ -53,7 +55,8 @@ func (e *Engine) admit() bool {
 		return false
 	}
 	room := e.roomFor(next)
-	if used > 0 && (used+room > 3*e.cfg.RestoreBytes || reading >= maxRestores) {
+	most := 3 * e.cfg.RestoreBytes
+	if !all.leaves(room, most, maxRestores) || !life.urgent() && !copies.leaves(room, most/2, maxRestores/2) {
 		return false
 	}
 	next.waits, next.room, next.heard = false, room, e.now
@@ -61,9 +64,26 @@ func (e *Engine) admit() bool {
 	return true
 }
 
+// usage is what restores hold that have begun, and how many of them read. Those of copies leave half to tasks that shall run: a copy may take
+// hours to learn.
+type usage struct{ bytes, reading int }
+
+func (u *usage) add(bytes, reading int) {
+	u.bytes += bytes
+	u.reading += reading
+}
+
+// leaves says whether there is room for one more. Where nobody holds anything there always is.
+func (u *usage) leaves(room, bytes, reading int) bool {
+	return u.bytes == 0 || u.bytes+room <= bytes && u.reading < reading
+}
+
+// urgent says that the task processes nothing until its stores are there.
+func (l *life) urgent() bool { return l.role == Active || l.held }
+
 // before orders the restores that wait: a task that shall run comes before one that only follows, and the least to read comes first.
 func before(l *life, p *restorePart, other *life, than *restorePart) bool {
-	if a, b := l.role == Active, other.role == Active; a != b {
+	if a, b := l.urgent(), other.urgent(); a != b {
 		return a
 	}
 	return p.end-p.pos < than.end-than.pos
@@ -84,10 +104,10 @@ func (e *Engine) bound(p *restorePart) int {
 }
 
 // holds returns what is to be counted for a restore that has begun, and 1 if it reads. Whoever has heard nothing for a while, because no
-// broker leads its partition perhaps, does not keep others waiting.
+// broker leads its partition perhaps, does not keep others waiting. Nor does a copy that has caught up: it is never far behind for long.
 func (e *Engine) holds(p *restorePart) (bytes, reading int) {
 	held := p.held()
-	if p.read >= p.end {
+	if p.read >= p.end || p.tail && p.caught {
 		return held, 0
 	}
 	if held == 0 {

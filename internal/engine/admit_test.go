@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/understudy-streams/understudy/assignor"
 	"github.com/understudy-streams/understudy/statestore"
 	"github.com/understudy-streams/understudy/task"
 )
@@ -101,4 +102,37 @@ func TestRestoreMakesRoomForItsChangesOnce(t *testing.T) {
 	}
 	require.Same(t, first, &only[Apply](w).Batch.Stores[0].Changes[0])
 	require.Len(t, only[Apply](w).Batch.Stores[0].Changes, 44)
+}
+
+// Otherwise a task would stand still for as long as others are learned, which may be hours.
+func TestLearningLeavesRoomForRestores(t *testing.T) {
+	w := newWorld(t, nil)
+	w.joinGroup()
+	learn := func(n int32) (out []assignor.Incoming) {
+		for i := range n {
+			out = append(out, assignor.Incoming{Task: task.ID{Subtopology: 1, Partition: 1 + i}})
+		}
+		return out
+	}
+	w.assignPlan(assignor.PlanData{Members: 2, Learners: learn(3)})
+	lists := func() {
+		var parts []task.TopicPartition
+		for i := range int32(4) {
+			parts = append(parts, task.TopicPartition{Topic: "log", Partition: i})
+		}
+		w.listed(ListOffsets{Request: w.e.opens.list, Parts: parts}, 0, 1e9)
+	}
+	for i := range int32(3) {
+		w.stores(task.ID{Subtopology: 1, Partition: 1 + i}, statestore.NoPosition)
+	}
+	lists()
+	lists()
+	require.Len(t, w.notices(NoticeRestoreBegin), 1)
+	w.rebalance()
+	w.assignPlan(assignor.PlanData{Members: 2, Active: []task.ID{id10}, Learners: learn(3)})
+	w.stores(id10, statestore.NoPosition)
+	w.committedAt(100, latest[FetchOffsets](w))
+	lists()
+	n := w.notices(NoticeRestoreBegin)
+	require.Equal(t, log0, n[len(n)-1].Part)
 }
