@@ -321,7 +321,7 @@ func (e *Engine) beginGroup() {
 func (e *Engine) topology() group.Topology {
 	t := group.Topology{Partitions: map[string]int32{}}
 	for _, s := range e.cfg.Specs {
-		sub := group.Subtopology{ID: s.Subtopology, Stateful: len(s.Stores) > 0, Hash: e.cfg.Hashes[s.Subtopology]}
+		sub := group.Subtopology{ID: s.Subtopology, Stateful: hasChangelogs(s), Hash: e.cfg.Hashes[s.Subtopology]}
 		for _, in := range s.Inputs {
 			sub.Topics = append(sub.Topics, in.Topic)
 			t.Partitions[in.Topic] = e.counts[in.Topic]
@@ -401,7 +401,7 @@ func (e *Engine) settled() bool {
 		return false
 	}
 	for _, l := range e.order {
-		if l.state != lifeRunning && !l.stuck && l.runsHere() {
+		if l.state != lifeRunning && !l.stuck && (l.runsHere() || l.held) {
 			return false
 		}
 	}

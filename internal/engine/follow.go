@@ -1,7 +1,10 @@
 package engine
 
 import (
+	"slices"
 	"time"
+
+	"github.com/understudy-streams/understudy/task"
 )
 
 // A standby or a learner follows the changelogs of its task for as long as it is one. What it reads is written in large pieces while it is far
@@ -18,13 +21,12 @@ type follower struct {
 }
 
 // follows says whether the task has anything that can be followed.
-func (l *life) follows() bool {
-	for i := range l.spec.Stores {
-		if l.spec.Stores[i].Changelog != "" {
-			return true
-		}
-	}
-	return false
+func (l *life) follows() bool { return hasChangelogs(l.spec) }
+
+// hasChangelogs says whether there is any state that another process could have as well. A task without it, though it may have stores, is
+// moved as one that is stateless: its receiver would wait for ever to have learned it.
+func hasChangelogs(s *task.Spec) bool {
+	return slices.ContainsFunc(s.Stores, func(st task.Store) bool { return st.Changelog != "" })
 }
 
 // runsHere says that the life is, or shall be, the one that processes.
@@ -46,7 +48,7 @@ func (e *Engine) beginFollow(l *life) {
 			p.begun, p.writing = true, -1
 			e.fit(l, p)
 			e.beginPart(l, p)
-		case p.done:
+		case p.done, !p.waits && !p.wiping && e.routes.all[l.source(p)] == nil: // it was read to its end
 			p.done = false
 			e.fetchPart(l, p)
 		}

@@ -25,6 +25,7 @@ type learning struct {
 type learners struct {
 	askAt time.Time // zero: nothing to ask for
 	tries int       // rounds in a row that were asked for and changed nothing
+	stall string    // why a round is to be asked for: a learner has just been found stalled
 }
 
 const (
@@ -42,7 +43,7 @@ type promotion struct {
 
 // flushLearners finds out which learners are ready, shows them on the board, and asks for the round in which they take over.
 func (e *Engine) flushLearners() {
-	all, shown, again := 0, 0, false
+	all, shown, told := 0, 0, 0
 	name := task.ID{}
 	for _, l := range e.order {
 		if l.role != Learner || l.state == lifeClosing {
@@ -58,15 +59,26 @@ func (e *Engine) flushLearners() {
 				name = l.id
 			}
 			shown++
-			again = again || l.learn.told
+			if l.learn.told {
+				told++
+			}
 		}
 	}
 	e.flushBoard()
+	e.tellStall()
 	if shown == 0 {
 		e.learners = learners{}
 		return
 	}
-	e.askWhenDue(name, shown == all, again)
+	e.askWhenDue(name, shown == all, told == shown)
+}
+
+// tellStall asks for the round that a stalled learner needs. A round may end lives, so this is not for the middle of a look at all of them.
+func (e *Engine) tellStall() {
+	if why := e.learners.stall; why != "" {
+		e.learners.stall = ""
+		e.step(groupRejoin(why))
+	}
 }
 
 func (e *Engine) askWhenDue(name task.ID, complete, again bool) {
@@ -74,15 +86,15 @@ func (e *Engine) askWhenDue(name task.ID, complete, again bool) {
 		return // the round that is under way says who is ready
 	}
 	ls := &e.learners
-	if ls.askAt.IsZero() {
-		ls.askAt = e.now.Add(e.cfg.Coalesce)
-		if again {
-			ls.askAt = e.now.Add(min(e.cfg.Coalesce<<min(ls.tries, 10), max(longAsk, e.cfg.Coalesce)))
-			ls.tries++
-		}
-	}
-	if complete && !again {
+	soon := e.now.Add(e.cfg.Coalesce)
+	switch {
+	case complete && !again:
 		ls.askAt = e.now
+	case !again && (ls.askAt.IsZero() || soon.Before(ls.askAt)): // whoever asks in vain holds nobody else up
+		ls.askAt = soon
+	case ls.askAt.IsZero():
+		ls.askAt = e.now.Add(min(e.cfg.Coalesce<<min(ls.tries, 10), max(longAsk, e.cfg.Coalesce)))
+		ls.tries++
 	}
 	if e.now.Before(ls.askAt) {
 		e.wakeAt(ls.askAt)
@@ -123,7 +135,7 @@ func (e *Engine) watchStall(l *life, lag int64) {
 	case !s.stalled && e.prepare == nil && e.assigned && !e.stopping():
 		s.stalled = true
 		e.note(Notice{Kind: NoticeStalled, Task: l.id, Records: lag, Took: e.now.Sub(s.leastAt)})
-		e.step(groupRejoin("task " + l.id.String() + " is not getting learned"))
+		e.learners.stall = "task " + l.id.String() + " is not getting learned"
 	}
 }
 
@@ -182,6 +194,7 @@ func (e *Engine) replica(l *life) assignor.Replica {
 	}
 	lag := l.lag()
 	if lag < 0 {
+		r.Lag = e.lagOnDisk(l)
 		return r
 	}
 	r.Lag, r.CatchUp = assignor.Lag(lag), int32(min(math.Ceil(e.catchUp(l, lag)), 1<<30))

@@ -135,6 +135,7 @@ func (e *Engine) settlePrepare() {
 		}
 	}
 	ev.Replicas = e.copies()
+	e.learners.stall = "" // it is in there
 	e.step(ev)
 }
 
@@ -226,6 +227,9 @@ func (e *Engine) lose(a group.Lost) {
 		case l.state == lifeClosing:
 			l.again = l.again && l.then != Active
 		case l.role != Active:
+			if l.learn != nil { // its row names a member that is no more
+				l.learn.shown, l.learn.failed = false, 0
+			}
 		case (l.state == lifeOpening || l.state == lifeRestoring) && l.follows():
 			e.holdBack(l, Standby)
 		default:

@@ -85,7 +85,7 @@ func (e *Engine) endPart(l *life, p *restorePart) {
 func (e *Engine) anewPart(l *life, p *restorePart) {
 	e.removeRoute(l.source(p))
 	p.pos, p.writing, p.changes, p.bytes, p.weight, p.handed, p.records = p.first, -1, nil, 0, 0, 0, 0
-	p.waits, p.wipe = false, true
+	p.waits, p.wipe, p.caught = false, true, false
 	e.beginPart(l, p)
 }
 
@@ -135,7 +135,7 @@ func (e *Engine) readPart(l *life, p *restorePart) {
 	} else {
 		e.note(Notice{Kind: NoticeRestoreBegin, Task: l.id, Role: l.role, Part: p.tp, Position: p.pos, End: p.end})
 	}
-	e.addRoute(l.source(p), Restore, p.pos, e.bound(p))
+	e.addRoute(l.source(p), Restore, p.read, e.bound(p))
 }
 
 func (e *Engine) restored(ev Restored) {
@@ -144,8 +144,8 @@ func (e *Engine) restored(ev Restored) {
 		return
 	}
 	p := l.part(ev.Source)
-	if p == nil || p.done || p.waits {
-		return
+	if p == nil || p.done || p.waits || p.wiping || ev.Batch.From > p.read {
+		return // of a reading that was given up: what lies before it would be missing
 	}
 	p.heard = e.now
 	e.makeRoom(p, ev.Batch)
@@ -164,8 +164,9 @@ func (e *Engine) restored(ev Restored) {
 	p.read = ev.Batch.Next
 	if p.tail {
 		p.end = max(p.read, ev.Batch.HighWatermark)
-	} else {
-		p.read = min(p.read, p.end)
+	} else if p.read > p.end {
+		p.read = p.end
+		e.removeRoute(l.source(p)) // whoever goes on from here as a follower begins with what was left out
 	}
 	p.bytes += ev.Batch.Bytes
 	e.writePart(l, p)
@@ -295,6 +296,7 @@ func (e *Engine) restoreOutOfRange(l *life, p *restorePart, first, end int64) {
 	untouched := p.writing < 0 && p.pos == p.begin && p.records == 0 && p.pos == p.first
 	read := p.read
 	p.first, p.end = first, max(end, first)
+	p.goal = min(p.goal, p.end) // the log may have been cut off before it
 	if untouched {
 		p.pos = first
 		e.beginPart(l, p)

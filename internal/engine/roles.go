@@ -28,7 +28,7 @@ func (e *Engine) rolesOf(a group.Assigned) map[task.ID]Role {
 // learnable says whether a task has changelogs. What this program does not have is not learned.
 func (e *Engine) learnable(id task.ID) bool {
 	s := e.specs[id.Subtopology]
-	return s != nil && (&life{spec: s}).follows()
+	return s != nil && hasChangelogs(s)
 }
 
 // takeCopies brings the standbys and learners of this process in line with an assignment.
@@ -123,7 +123,8 @@ func (e *Engine) reborn(l *life) {
 		e.activate(l)
 		return
 	}
-	l.role = l.then
+	e.epochs++ // what comes of the last owner, or of what was asked for it, is not for the follower
+	l.role, l.epoch = l.then, e.epochs
 	l.await()
 	e.setLife(l, lifeOpening)
 }

@@ -124,7 +124,7 @@ func (e *Engine) leftGroup() {
 		return
 	}
 	e.parted, e.assigned, e.prepare = true, false, nil
-	e.opens = opening{} // whatever is on the way is answered to nobody
+	e.opens, e.board = opening{}, board{} // whatever is on the way is answered to nobody
 	e.committer.drop()
 	e.do(ToSender{Event: DropAll{Epoch: e.epochs}})
 	e.disk.probeAt = e.now.Add(e.disk.wait())
