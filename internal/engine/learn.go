@@ -194,7 +194,6 @@ func (e *Engine) replica(l *life) assignor.Replica {
 	}
 	lag := l.lag()
 	if lag < 0 {
-		r.Lag = e.lagOnDisk(l)
 		return r
 	}
 	r.Lag, r.CatchUp = assignor.Lag(lag), int32(min(math.Ceil(e.catchUp(l, lag)), 1<<30))

@@ -169,16 +169,6 @@ func (c *storedCopy) lag() assignor.Lag {
 	return assignor.Lag(n)
 }
 
-// lagOnDisk is how far the state of a life was behind when it lay on disk, for as long as its own bounds are asked for: the round in which a
-// task moves may begin right after the one that planned it.
-func (e *Engine) lagOnDisk(l *life) assignor.Lag {
-	first := l.state == lifeOpening && l.key == l.epoch // its first opening
-	if c := e.stored.copies[l.id]; first && c != nil && !c.dropping && c.held() {
-		return c.lag()
-	}
-	return assignor.LagUnknown
-}
-
 // storedCopies are what a join says of the states on disk.
 func (e *Engine) storedCopies() (out []assignor.Replica) {
 	for _, id := range slices.SortedFunc(maps.Keys(e.stored.copies), task.ID.Compare) {
@@ -191,7 +181,7 @@ func (e *Engine) storedCopies() (out []assignor.Replica) {
 
 // lackedOnDisk is the lag of the state of a task on disk, -1 where it is not known.
 func (e *Engine) lackedOnDisk(id task.ID) int64 {
-	if c := e.stored.copies[id]; c != nil && c.held() {
+	if c := e.stored.copies[id]; c != nil && !c.dropping && c.held() {
 		return max(int64(c.lag()), -1)
 	}
 	return -1

@@ -138,14 +138,3 @@ func TestLearnerThatAsksAgainHoldsNoOtherUp(t *testing.T) {
 	w.alive(6 * time.Second)
 	require.NotZero(t, w.join)
 }
-
-func TestJoinRightAfterTheOneThatMovesATaskKnowsTheLagOfItsCopy(t *testing.T) {
-	w := onDisk(t, nil)
-	plan := copyPlan(Learner)
-	plan.Learners[0].Instant = true
-	plan.Members = 2
-	w.assignPlan(plan)
-	w.rebalance()
-	require.Equal(t, assignor.Lag(2), w.declared().Replicas[0].Lag, "its stores are not even open")
-	require.Equal(t, assignor.Learner, w.declared().Replicas[0].Kind)
-}
