@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/understudy-streams/understudy/assignor"
+	"github.com/understudy-streams/understudy/internal/group"
 	"github.com/understudy-streams/understudy/internal/kcode"
 	"github.com/understudy-streams/understudy/task"
 )
@@ -57,10 +58,11 @@ func parseRow(s string) (member string, rate float64, ok bool) {
 	return member, float64(n), format == boardFormat && found && err == nil && n > 0 && member != ""
 }
 
-// flushBoard writes the rows of learners that have become ready.
+// flushBoard writes the rows of learners that have become ready. Not once a round has begun: an owner would let go for a learner whose join did
+// not say yet that it is ready.
 func (e *Engine) flushBoard() {
 	b := &e.board
-	if b.write != 0 || !e.assigned || e.prepare != nil || e.stopping() {
+	if b.write != 0 || !e.assigned || e.prepare != nil || e.stopping() || e.member.State() != group.Joined {
 		return
 	}
 	var ready []*life
@@ -141,7 +143,7 @@ func (e *Engine) readBoard(marks []assignor.Mark) {
 	if len(parts) == 0 || coordinator == "" {
 		return
 	}
-	e.board.read, e.board.until = e.request(), e.now.Add(boardTime)
+	e.board.read = e.request()
 	e.do(FetchOffsets{Request: e.board.read, Coordinator: coordinator, Parts: parts})
 }
 
@@ -174,9 +176,10 @@ func (e *Engine) learnedBy(l *life, receiver string, rows map[task.TopicPartitio
 	return ok && member == receiver && float64(l.ends[store]-row.Offset) <= rate
 }
 
-// boardPending says that the board has not answered yet, and that there is time left for it.
+// boardPending says that the board has not answered yet, and that there is time left for it. A row that is being written may be seen already:
+// whether it is, the join has to say the same as it does.
 func (e *Engine) boardPending() bool {
-	if e.board.read == 0 {
+	if e.board.read == 0 && e.board.write == 0 {
 		return false
 	}
 	if e.now.Before(e.board.until) {

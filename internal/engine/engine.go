@@ -40,6 +40,7 @@ type Config struct {
 	Coalesce      time.Duration            // how long a learner that is ready waits for others; default 5 s
 	AcceptableLag int64                    // changelog records that a learner may be behind and is ready; default 10,000 (acceptable.recovery.lag)
 	StateCleanup  time.Duration            // after which a state that nobody uses is deleted; default 1 h (state.cleanup.delay.ms)
+	StallAfter    time.Duration            // without getting closer to the end, after which a learner is stalled; default 5 min
 }
 
 func (c Config) withDefaults() Config {
@@ -57,6 +58,7 @@ func (c Config) withDefaults() Config {
 	c.Coalesce = cmp.Or(c.Coalesce, 5*time.Second)
 	c.AcceptableLag = cmp.Or(c.AcceptableLag, 10_000)
 	c.StateCleanup = cmp.Or(c.StateCleanup, time.Hour)
+	c.StallAfter = cmp.Or(c.StallAfter, 5*time.Minute)
 	if c.NoOffset == nil {
 		c.NoOffset = func(string) Reset { return ResetEarliest }
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/understudy-streams/understudy/assignor"
@@ -29,9 +30,8 @@ type learners struct {
 }
 
 const (
-	stallTime = 5 * time.Minute // without getting closer to the end, after which a learner is stalled
-	leastRate = 20_000          // records a second that every restore is trusted with
-	longAsk   = time.Minute     // between two requests for a round
+	leastRate = 20_000      // records a second that every restore is trusted with
+	longAsk   = time.Minute // between two requests for a round
 )
 
 // promotion is how a task came to run here.
@@ -130,8 +130,8 @@ func (e *Engine) watchStall(l *life, lag int64) {
 	switch {
 	case s.leastAt.IsZero() || lag >= 0 && (lag < s.least || s.least < 0) || s.ready:
 		s.least, s.leastAt, s.stalled = lag, e.now, false
-	case e.now.Before(s.leastAt.Add(stallTime)):
-		e.wakeAt(s.leastAt.Add(stallTime))
+	case e.now.Before(s.leastAt.Add(e.cfg.StallAfter)):
+		e.wakeAt(s.leastAt.Add(e.cfg.StallAfter))
 	case !s.stalled && e.prepare == nil && e.assigned && !e.stopping():
 		s.stalled = true
 		e.note(Notice{Kind: NoticeStalled, Task: l.id, Records: lag, Took: e.now.Sub(s.leastAt)})
@@ -199,7 +199,7 @@ func (e *Engine) replica(l *life) assignor.Replica {
 	r.Lag, r.CatchUp = assignor.Lag(lag), int32(min(math.Ceil(e.catchUp(l, lag)), 1<<30))
 	if s := l.learn; s != nil && role == Learner {
 		e.judge(l)
-		r.Ready, r.Stalled = s.ready && s.shown, s.stalled
+		r.Ready, r.Stalled = s.ready && (s.shown || slices.Contains(e.board.sent, l)), s.stalled
 		s.told = r.Ready
 	}
 	return r

@@ -51,7 +51,7 @@ func (e *Engine) step(ev group.Event) {
 // whoever is closest to its end has it next.
 func (e *Engine) beginPrepare(p group.Prepare) {
 	e.prepare = &prepare{join: p.Join, marks: p.Marks, began: e.now, until: e.now.Add(e.cfg.Release)}
-	e.learners.askAt = time.Time{}
+	e.learners.askAt, e.board.until = time.Time{}, e.now.Add(boardTime)
 	marked := map[task.ID]bool{}
 	for _, k := range p.Marks {
 		marked[k.Task] = true
@@ -223,6 +223,9 @@ func (e *Engine) lose(a group.Lost) {
 	e.do(ToSender{Event: DropAll{Epoch: e.epochs}})
 	e.committer.drop()
 	for _, l := range slices.Clone(e.order) {
+		if l.learn != nil { // what the board says names a member that may be no more
+			l.learn.shown, l.learn.told = false, false
+		}
 		switch {
 		case l.state == lifeClosing:
 			l.again = l.again && l.then != Active

@@ -3,6 +3,7 @@ package engine
 import (
 	"time"
 
+	"github.com/understudy-streams/understudy/internal/group"
 	"github.com/understudy-streams/understudy/task"
 )
 
@@ -19,6 +20,9 @@ type TaskStatus struct {
 	Since    time.Time // of State
 	Move     string    // the reason of its last move
 }
+
+// Joined reports whether the last assignment stands: no other round has begun here, as far as this process knows.
+func (e *Engine) Joined() bool { return e.assigned && e.member.State() == group.Joined }
 
 // Tasks returns what is known of the tasks that are here, in order. It changes nothing.
 func (e *Engine) Tasks() []TaskStatus {

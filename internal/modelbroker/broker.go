@@ -53,6 +53,7 @@ type Commit struct {
 	Generation int32
 	task.TopicPartition
 	Before, Offset int64 // Before is -1 if nothing was committed
+	Metadata       string
 }
 
 // Broker is the model of a cluster. Not safe for concurrent use.

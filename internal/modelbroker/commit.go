@@ -95,7 +95,7 @@ func (g *group) commit(r OffsetCommitRequest, o task.InputOffset) {
 	if g.b.cfg.Committed != nil {
 		g.b.cfg.Committed(Commit{
 			At: g.b.now, Group: g.name, MemberID: r.MemberID, Generation: r.Generation, TopicPartition: o.TopicPartition,
-			Before: before, Offset: o.Offset,
+			Before: before, Offset: o.Offset, Metadata: o.Metadata,
 		})
 	}
 }

@@ -22,31 +22,41 @@ type changes struct {
 	begun   bool              // that owner has written
 	rightly map[string][]byte // the last rows of those who ran the task when they wrote them
 	emits   map[string]int    // the last counts that the present owner has put out
-	at      int64             // where folded is
-	folded  map[string][]byte
+	folds   map[*process]*folded
 }
 
 func newChanges(o *oracle) *changes {
 	p := int32(len(o.logsOf))
 	return &changes{
-		o: o, tp: counts(p), id: task.ID{Subtopology: 1, Partition: p}, rightly: map[string][]byte{}, emits: map[string]int{}, folded: map[string][]byte{},
+		o: o, tp: counts(p), id: task.ID{Subtopology: 1, Partition: p}, rightly: map[string][]byte{}, emits: map[string]int{}, folds: map[*process]*folded{},
 	}
 }
 
 func (o *oracle) changes(partition int32) *changes { return o.logsOf[partition] }
 
-// fold is what the changelog says that a store holds at a position. It is good until the next fold.
-func (c *changes) fold(position int64) map[string][]byte {
+// folded is what the changelog says that a store holds at a position.
+type folded struct {
+	at   int64
+	rows map[string][]byte
+}
+
+// fold is what the changelog says that a store holds at a position. It is good until the next fold for the same process; nil stands for none.
+func (c *changes) fold(p *process, position int64) map[string][]byte {
+	f := c.folds[p]
+	if f == nil {
+		f = &folded{rows: map[string][]byte{}}
+		c.folds[p] = f
+	}
 	log := c.o.logs[c.tp]
 	position = min(max(position, 0), int64(len(log)))
-	if position < c.at {
-		c.at = 0
-		clear(c.folded)
+	if position < f.at {
+		f.at = 0
+		clear(f.rows)
 	}
-	for ; c.at < position; c.at++ {
-		put(c.folded, &log[c.at])
+	for ; f.at < position; f.at++ {
+		put(f.rows, &log[f.at])
 	}
-	return c.folded
+	return f.rows
 }
 
 func put(rows map[string][]byte, r *written) {
@@ -149,7 +159,7 @@ func (o *oracle) applied(p *process, a engine.Apply, s *openStores) {
 		o.restartable(p.name, a.Task, s.TaskStores)
 		return
 	}
-	want := c.fold(position)
+	want := c.fold(p, position)
 	if log := o.logs[c.tp]; !a.Bulk && position < int64(len(log)) {
 		want = maps.Clone(want)
 		for i := max(position, 0); i < int64(len(log)); i++ {
@@ -165,7 +175,7 @@ func (o *oracle) applied(p *process, a engine.Apply, s *openStores) {
 func (o *oracle) restored(p *process, id task.ID, s *openStores) {
 	position := s.Position(0)
 	c := o.changes(id.Partition)
-	c.matches(p, position, s, c.fold(position))
+	c.matches(p, position, s, c.fold(p, position))
 }
 
 func (c *changes) matches(p *process, position int64, s *openStores, want map[string][]byte) {
@@ -201,7 +211,7 @@ func (o *oracle) restartable(name string, id task.ID, s statestore.TaskStores) {
 			put(got, &written{record: true, key: string(r.Key), value: r.Value})
 		}
 	}
-	if want := c.fold(end); !maps.EqualFunc(got, want, bytes.Equal) {
+	if want := c.fold(nil, end); !maps.EqualFunc(got, want, bytes.Equal) {
 		o.w.violatedAt(c.tp, "%s: the store of task %v at %d and what follows do not make what its changelog says", name, id, position)
 	}
 }

@@ -10,9 +10,9 @@ import (
 // Config describes a run. Zero fields are replaced by the defaults named here; what they do not say is drawn from the seed.
 type Config struct {
 	Seed      uint64
-	Instances int   // processes; default 2 to 4
+	Instances int   // processes at the beginning; default 2 to 5
 	Brokers   int   // default 1 or 3
-	Parts     int32 // partitions of each topic; default 2 to 4
+	Parts     int32 // partitions of each topic; default 2 to 7
 	Records   int   // input records; default 120
 	Calm      bool  // no faults at all
 	// Trace gets every line of the trace as it happens. May be nil.
@@ -29,6 +29,7 @@ type Result struct {
 	Healed  time.Duration // how long it took to become whole after the last fault
 	Faults  []string      // that were played
 	Seen    Tally         // what had an effect
+	Moves   Moves         // what became of tasks that moved, and of those that did not
 
 	// Only beside an Err: the partitions that it is about, the last things that happened to them, and the last things that happened at all.
 	Concerned     string
@@ -50,6 +51,9 @@ func (r Result) String() string {
 func (c Config) withDefaults() Config {
 	rng := rand.New(rand.NewPCG(c.Seed, 0x73697a65))
 	instances, brokers, parts := 2+rng.IntN(3), []int{1, 3, 3}[rng.IntN(3)], 2+rng.Int32N(3)
+	if rng.IntN(8) == 0 {
+		instances, parts = instances+1, parts+3
+	}
 	if c.Instances <= 0 {
 		c.Instances = instances
 	}
@@ -69,7 +73,7 @@ const (
 	session   = 6 * time.Second
 	rebalance = 8 * time.Second
 	faultTime = 20 * time.Second // faults are played up to then
-	healTime  = 30 * time.Second // after the last fault everything must be committed and stable within it: messages held by a partition, a session, a round
+	healTime  = 60 * time.Second // after the last fault everything must be committed, stable and learned within it: messages held by a partition, a session, rounds
 	words     = 8
 )
 
@@ -93,6 +97,7 @@ type mood struct {
 	sync      float64       // probability that a store write is the last of what survives a crash now
 	load      time.Duration // that a new coordinator needs
 	faults    int           // how many are played
+	scale
 }
 
 func newMood(rng *rand.Rand, calm bool) mood {
@@ -105,7 +110,11 @@ func newMood(rng *rand.Rand, calm bool) mood {
 		perUpdate: rng.IntN(2) == 0, fetchWait: pick(200*time.Millisecond, 500*time.Millisecond), flush: pick(time.Second, 10*time.Second, time.Hour),
 		sync: []float64{0, 0.1, 0.5}[rng.IntN(3)], load: pick(0, 50*time.Millisecond, time.Second),
 	}
+	m.scale = newScale(rng, calm)
 	if calm {
+		return m
+	}
+	if m.planned {
 		return m
 	}
 	some := func(p float64) float64 {

@@ -14,6 +14,7 @@ func (p *process) tell(ev engine.Event) {
 // step is a turn of the core loop.
 func (p *process) step(ev engine.Event) {
 	p.w.traceEvent(p, ev)
+	p.before(ev)
 	for _, a := range p.engine.Step(p.w.now, ev) {
 		p.w.traceAction(p, a)
 		p.carry(a)
@@ -21,6 +22,7 @@ func (p *process) step(ev engine.Event) {
 			return
 		}
 	}
+	p.w.oracle.viewed(p)
 }
 
 func (p *process) carry(a engine.Action) {
@@ -29,6 +31,7 @@ func (p *process) carry(a engine.Action) {
 		p.ensure()
 	case engine.MemberAction:
 		p.w.oracle.leaves(p, a.Action)
+		p.w.oracle.joins(p, a.Action)
 		p.member.carry(p, a.Action)
 	case engine.FetchOffsets:
 		p.fetchOffsets(a)
@@ -43,16 +46,19 @@ func (p *process) carry(a engine.Action) {
 	case engine.OpenStores:
 		p.openStores(a)
 	case engine.CloseStores:
+		p.w.oracle.closesStore(p, a.Task)
 		p.closeStores(a)
 	case engine.Apply:
 		p.apply(a)
 	case engine.Wipe:
+		p.w.oracle.wipes(p, a.Task)
 		p.wipe(a)
 	case engine.FreeReaders:
 		p.freeReaders(a)
 	case engine.ListStored:
 		p.listStored()
 	case engine.DropStored:
+		p.w.oracle.drops(p, a.Task)
 		p.dropStored(a)
 	case engine.ProbeDisk:
 		p.probeDisk()
@@ -61,6 +67,7 @@ func (p *process) carry(a engine.Action) {
 	case engine.Fetch:
 		p.fetch.event(a.Purpose, a.Broker, a.Event)
 	case engine.StartTask:
+		p.w.oracle.starts(p, a)
 		p.startTask(a)
 	case engine.ToTask:
 		p.w.oracle.told(p, a)

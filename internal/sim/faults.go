@@ -12,6 +12,9 @@ import (
 
 // planFaults draws the faults of the run. Circumstances that last, such as lost connections, are in the mood.
 func (w *world) planFaults() {
+	if w.planned() {
+		return
+	}
 	kinds := []func(){
 		w.crashProcess, w.crashProcess, w.closeProcess, w.pauseBriefly, w.pauseLong, w.crashBroker, w.moveLeader, w.moveCoordinator, w.compact, w.cutLinks, w.holdRequest,
 		w.mark, w.holdOffset, w.truncate, w.partition, w.partition, w.failWrites, w.jumpClock, w.evict, w.fillDisk,
@@ -19,6 +22,10 @@ func (w *world) planFaults() {
 	for range w.mood.faults {
 		kind := kinds[w.rng.IntN(len(kinds))]
 		w.after(time.Second+w.upTo(faultTime-2*time.Second), nil, kind)
+	}
+	for range w.mood.changes {
+		change := plans[w.rng.IntN(len(plans))]
+		w.after(2*time.Second+w.upTo(faultTime-6*time.Second), nil, func() { w.play(change) })
 	}
 }
 
@@ -28,7 +35,16 @@ func (w *world) fault(format string, args ...any) {
 	w.noteText(nil, "fault", s, ^parts(0))
 }
 
-func (w *world) someHost() *host { return w.hosts[w.rng.IntN(len(w.hosts))] }
+// someHost is a machine of the group.
+func (w *world) someHost() *host {
+	var in []*host
+	for _, h := range w.hosts {
+		if h.p != nil || h.belongs() || h.started > 0 && !h.retired {
+			in = append(in, h)
+		}
+	}
+	return in[w.rng.IntN(len(in))]
+}
 
 func (w *world) crashProcess() {
 	h := w.someHost()
@@ -60,7 +76,7 @@ func (w *world) closeProcess() {
 
 // comeBack starts a process again once the one before has ended.
 func (h *host) comeBack() {
-	if h.w.ending {
+	if h.w.ending || h.retired {
 		return
 	}
 	if h.p != nil {
@@ -169,6 +185,7 @@ func (w *world) truncate() {
 	tp := counts(int32(w.rng.IntN(int(w.cfg.Parts))))
 	first := w.compactLog(tp)
 	w.fault("%v is cut off before %d", tp, first)
+	w.oracle.cut = true
 	if first > 0 {
 		w.saw(Truncated)
 	}

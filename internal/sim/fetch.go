@@ -118,6 +118,15 @@ func (l *fetchLoop) deliver(d engine.Deliver) {
 
 func (l *fetchLoop) fetch(a engine.SendFetch) {
 	l.blocked = true
+	p := l.f.p
+	if wait := p.host.readsHeld(); wait > 0 && l.key.purpose == engine.Restore {
+		p.w.after(wait, p, func() { l.send(a) })
+		return
+	}
+	l.send(a)
+}
+
+func (l *fetchLoop) send(a engine.SendFetch) {
 	if l.link == nil || l.link.dead {
 		l.link = l.f.p.dial(l.key.broker)
 	}

@@ -30,10 +30,25 @@ type host struct {
 	unsaved int           // writes since the last that a crash leaves
 	synced  int           // writes since the last timed flush that a crash leaves all the same
 	started int
+	retired bool      // it does not come back
+	version int32     // of the program that it runs
+	slow    time.Time // what it reads of changelogs comes slowly until then
+	stuck   time.Time // and not at all until then
 }
 
 func newHost(w *world, n int) *host {
 	return &host{w: w, n: n, disk: statestore.NewMemory(), wanted: true}
+}
+
+// belongs says that a process of the group shall run here in the end.
+func (h *host) belongs() bool { return h.wanted && !h.retired }
+
+// capacity is the weight of a process here.
+func (h *host) capacity() int {
+	if h.w.mood.uneven {
+		return 1 + h.n%2
+	}
+	return 1
 }
 
 // process is the program between its start and its death.
@@ -63,6 +78,7 @@ type process struct {
 	tasks      map[lifeKey]*taskRun
 	releases   map[task.ID]bool      // tasks that are told to let go
 	abandons   map[task.ID]time.Time // tasks that are told that they are lost, and since when
+	roles
 }
 
 // lifeKey names one life of a task.
@@ -84,12 +100,16 @@ func (h *host) start() {
 	p.spec = p.topology()
 	p.fetch.init(p)
 	p.sender.init(p)
+	p.roles.init()
+	h.version = h.w.version
+	m := h.w.mood
 	p.engine = engine.New(engine.Config{
 		Group: group.Config{
 			Group: groupName, ProcessID: [16]byte{byte(h.n + 1)}, Session: session, Rebalance: rebalance, Heartbeat: 500 * time.Millisecond,
-			Seed: h.w.rng.Uint64(),
+			Seed: h.w.rng.Uint64(), Policy: m.policy, Capacity: h.capacity(), TopologyVersion: h.version,
 		},
-		Specs: p.spec, Hashes: map[int32]uint64{0: 1, 1: 2}, QueueBytes: h.w.mood.queue, RestoreBytes: h.w.mood.restore,
+		Specs: p.spec, Hashes: map[int32]uint64{0: 1, 1: 2 + uint64(h.version)}, QueueBytes: m.queue, RestoreBytes: m.restore,
+		LearnRate: m.rate, Coalesce: m.coalesce, AcceptableLag: m.policy.AcceptableLag, StateCleanup: m.cleanup, StallAfter: m.stall,
 		PurgeEvery: 2*session + time.Second, RefreshEvery: 5 * time.Second, OutOfRange: func(string) engine.Reset { return engine.ResetStop },
 	})
 	h.w.note(p, "is started", task.ID{}, int64(h.started), 0)

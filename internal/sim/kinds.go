@@ -48,6 +48,31 @@ const (
 	HoleAtRelease                  // and was being released when it did
 	DiskFull                       // a process let its tasks go for want of room
 	Resumed                        // and came back
+	Grew                           // the group, by a process
+	Drained                        // a process was asked to hand everything over and end
+	Shrank                         // a process ended, and does not come back
+	Rolled                         // a process was restarted, as all others were
+	Upgraded                       // with another version of the program
+	KilledLeader                   // the leader of the group died
+	KilledLearner                  // a process that learned a task
+	KilledOwner                    // a process whose task was learned
+	LostStandby                    // a process died, and its directory with standbys was lost
+	MovedAmid                      // the coordinator moved while tasks were being learned
+	SlowReads                      // what a process read of a changelog came slowly
+	StuckReads                     // or not at all, for a while
+	Stalled                        // a learner did not get any closer
+	BoardLost                      // a request to the readiness board had no effect
+	BoardLate                      // or had it late
+	Learned                        // a learner was ready
+	Promoted                       // a copy became the owner
+	HandedOver                     // a task was released, and ran at another process then
+	Needless                       // a task was released, and was resumed by the same process
+	Overdue                        // a task was not released in time
+	TakenAway                      // a task that two claimed
+	StandbyTook                    // a standby was promoted
+	Demoted                        // an owner became a standby
+	ColdRestore                    // an owner had to restore what it was to run
+	Cleaned                        // the state of a task that nobody used was deleted
 	kinds
 )
 
@@ -57,6 +82,10 @@ var kindNames = [kinds]string{
 	"crash, directory lost", "unsynced writes lost", "unsynced writes kept", "close", "close, directory lost", "slow write", "failed write",
 	"compaction", "truncation", "store outdated", "partition, outgoing", "partition, incoming", "clock forward", "clock back",
 	"transaction marker", "unstable offset", "stranger's batch", "stranger fenced", "stranger's output", "hole", "hole at release", "disk full", "disk has room again",
+	"process added", "drain", "scale-in", "rolling restart", "upgrade", "leader killed", "learner killed", "learned owner killed", "standby's directory lost",
+	"coordinator moved amid a move", "slow reads of a changelog", "stuck reads of a changelog", "learner stalled", "board request lost", "board request late",
+	"task learned", "copy promoted", "task handed over", "needless pause", "release overdue", "task taken away", "standby took over", "owner became standby",
+	"cold restore", "state cleaned",
 }
 
 func (k Kind) String() string {

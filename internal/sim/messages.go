@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/understudy-streams/understudy/assignor"
 	"github.com/understudy-streams/understudy/internal/kcode"
 	"github.com/understudy-streams/understudy/internal/modelbroker"
 	"github.com/understudy-streams/understudy/task"
@@ -96,13 +97,13 @@ func describe(msg any) string {
 func describeGroup(msg any) string {
 	switch m := msg.(type) {
 	case modelbroker.JoinGroupRequest:
-		return fmt.Sprintf("join as %q", m.MemberID)
+		return fmt.Sprintf("join as %q", m.MemberID) + declared(m.Protocols[0].Metadata)
 	case modelbroker.JoinGroupResponse:
 		return "join: " + answer(m.Code, "generation %d with %d members, leads %v", m.Generation, len(m.Members), m.Leader == m.MemberID)
 	case modelbroker.SyncGroupRequest:
 		return fmt.Sprintf("sync generation %d, with %d assignments", m.Generation, len(m.Plan))
 	case modelbroker.SyncGroupResponse:
-		return "sync: " + answer(m.Code, "%d bytes", len(m.Assignment))
+		return "sync: " + answer(m.Code, "%d bytes", len(m.Assignment)) + given(m.Assignment)
 	case modelbroker.HeartbeatRequest:
 		return fmt.Sprintf("heartbeat in generation %d", m.Generation)
 	case modelbroker.HeartbeatResponse:
@@ -113,6 +114,89 @@ func describeGroup(msg any) string {
 		return "leave: " + m.Code.Error()
 	}
 	return strings.TrimPrefix(fmt.Sprintf("%T", msg), "modelbroker.")
+}
+
+// declared is what a member says of itself when it joins.
+func declared(metadata []byte) string {
+	s, err := assignor.DecodeSubscription(metadata)
+	if err != nil {
+		return ""
+	}
+	d, err := assignor.DecodeMemberData(s.UserData)
+	if err != nil {
+		return ""
+	}
+	out := fmt.Sprintf(", runs %v", s.Owned)
+	if len(d.Released) > 0 {
+		out += fmt.Sprintf(", gives up %v", d.Released)
+	}
+	if len(d.Unfit) > 0 {
+		out += fmt.Sprintf(", must not have %v", d.Unfit)
+	}
+	if len(d.Replicas) > 0 {
+		out += ", has " + list(d.Replicas, func(r assignor.Replica) string {
+			text := fmt.Sprintf("%s of %v", kindOf(r.Kind), r.Task)
+			if r.Lag >= 0 {
+				text += fmt.Sprintf(" %d behind", r.Lag)
+			}
+			if r.Ready {
+				text += " ready"
+			}
+			if r.Stalled {
+				text += " stalled"
+			}
+			return text
+		})
+	}
+	if d.Draining {
+		out += ", is draining"
+	}
+	return out
+}
+
+func kindOf(k assignor.Kind) string {
+	switch k {
+	case assignor.Learner:
+		return "learner"
+	case assignor.Standby:
+		return "standby"
+	case assignor.OnDisk:
+		return "state on disk"
+	case assignor.Promised:
+		return "promise"
+	case assignor.Restoring:
+		return "restored"
+	}
+	return "?"
+}
+
+// given is what a plan says for a member.
+func given(assignment []byte) string {
+	p, ok := planIn(assignment)
+	if !ok {
+		return ""
+	}
+	out := fmt.Sprintf(": runs %v", p.Active)
+	if len(p.Marks) > 0 {
+		out += ", until they move: " + list(p.Marks, func(k assignor.Mark) string {
+			if k.Ready {
+				return fmt.Sprintf("%v to %s, which is ready", k.Task, k.Receiver)
+			}
+			return fmt.Sprintf("%v to %s", k.Task, k.Receiver)
+		})
+	}
+	if len(p.Learners) > 0 {
+		out += ", learns " + list(p.Learners, func(in assignor.Incoming) string {
+			if in.Instant {
+				return in.Task.String() + " at once"
+			}
+			return in.Task.String()
+		})
+	}
+	if len(p.Standbys) > 0 {
+		out += ", keeps " + list(p.Standbys, func(c assignor.Copy) string { return c.Task.String() })
+	}
+	return out
 }
 
 func list[T any](all []T, text func(T) string) string {

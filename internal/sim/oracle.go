@@ -31,6 +31,11 @@ type oracle struct {
 	logsOf     []*changes                    // the changelogs, by partition
 	reached    map[task.TopicPartition]int64 // the furthest that was ever committed
 	outOfOrder map[int32]bool                // partitions of the output that a stranger wrote to
+	rows       map[task.TopicPartition]boardRow
+	shownBy    map[readiness]bool
+	rounds     rounds
+	moves      Moves
+	cut        bool // the beginning of a changelog went away
 }
 
 // written is a record of a topic, or, without one, a transaction marker.
@@ -46,7 +51,9 @@ func (o *oracle) init(w *world) {
 	*o = oracle{
 		w: w, down: map[int32]bool{}, logs: map[task.TopicPartition][]written{}, members: map[string]*process{}, runs: map[task.ID][]*process{},
 		last: map[task.ID]*process{}, input: map[int]bool{}, split: map[int]bool{}, counted: map[int]bool{}, outOfOrder: map[int32]bool{}, reached: map[task.TopicPartition]int64{},
+		rows: map[task.TopicPartition]boardRow{}, shownBy: map[readiness]bool{},
 	}
+	o.rounds.o = o
 	for range w.cfg.Parts {
 		o.logsOf = append(o.logsOf, newChanges(o))
 	}
@@ -72,6 +79,10 @@ func (o *oracle) answer(c *call, r modelbroker.Response) {
 	case modelbroker.JoinGroupResponse:
 		if r.MemberID != "" {
 			o.members[r.MemberID] = c.link.p
+		}
+	case modelbroker.SyncGroupResponse:
+		if r.Code == kcode.None {
+			o.synced(c, r)
 		}
 	case modelbroker.ProduceResponse:
 		for i, part := range r.Parts {
@@ -143,10 +154,8 @@ func (o *oracle) committed(c modelbroker.Commit) {
 	tp := c.TopicPartition
 	p := o.members[c.MemberID]
 	o.w.notePart(p, tp, "has committed {b}, after {a}", c.Before, c.Offset)
-	if tp.Topic == topicCounts { // a row of the readiness board
-		if _, end := o.w.broker.Log(tp); c.Offset > end {
-			o.w.violatedAt(tp, "%s is ready for %v at %d, its end is %d", p.name, tp, c.Offset, end)
-		}
+	if isBoard(tp) {
+		o.shown(c)
 		return
 	}
 	o.reached[tp] = max(o.reached[tp], c.Offset)
@@ -265,10 +274,16 @@ func (o *oracle) told(p *process, a engine.ToTask) {
 	switch a.Event.(type) {
 	case task.Release:
 		p.releases[a.Task] = true
+		o.pauses(p, a.Task)
 	case task.Lost:
+		o.ends(p, a.Task, false, true)
 		delete(p.releases, a.Task)
 		p.abandons[a.Task] = o.w.now
-	case task.Resume, task.Close:
+	case task.Resume:
+		o.ends(p, a.Task, true, false)
+		delete(p.releases, a.Task)
+	case task.Close:
+		o.ends(p, a.Task, false, false)
 		delete(p.releases, a.Task)
 	}
 }
@@ -298,6 +313,7 @@ func (o *oracle) noticed(p *process, n engine.Notice) {
 		}
 	}
 	o.suspension(p, n.Kind)
+	o.moved(p, n)
 	o.w.traceNotice(p, n)
 }
 

@@ -49,6 +49,13 @@ func leaders(r modelbroker.MetadataResponse) (map[task.TopicPartition]engine.Lea
 const offsetsTimeout = 15 * time.Second
 
 func (p *process) fetchOffsets(a engine.FetchOffsets) {
+	if isBoard(a.Parts[0]) && p.boardFault(func() { p.sendFetchOffsets(a) }, func() { p.tell(engine.OffsetsFetched{Request: a.Request, Err: errCut}) }) {
+		return
+	}
+	p.sendFetchOffsets(a)
+}
+
+func (p *process) sendFetchOffsets(a engine.FetchOffsets) {
 	p.offset = p.to(p.offset, a.Coordinator)
 	p.offset.call(modelbroker.OffsetFetchRequest{Group: groupName, RequireStable: true, Parts: a.Parts}, func(r modelbroker.Response, err error) {
 		ev := engine.OffsetsFetched{Request: a.Request, Err: err, Offsets: map[task.TopicPartition]engine.CommittedOffset{}}
@@ -65,10 +72,22 @@ func (p *process) fetchOffsets(a engine.FetchOffsets) {
 }
 
 func (p *process) commitOffsets(a engine.CommitOffsets) {
+	a.Offsets = slices.Clone(a.Offsets)
+	if isBoard(a.Offsets[0].TopicPartition) {
+		p.boardWrite = a.Request
+	}
+	if isBoard(a.Offsets[0].TopicPartition) && p.boardFault(func() { p.sendCommitOffsets(a) }, func() { p.tell(engine.OffsetsCommitted{Request: a.Request, Err: errCut}) }) {
+		return
+	}
+	p.sendCommitOffsets(a)
+}
+
+func (p *process) sendCommitOffsets(a engine.CommitOffsets) {
 	p.offset = p.to(p.offset, a.Coordinator)
 	p.offset.call(modelbroker.OffsetCommitRequest{
-		Group: groupName, MemberID: a.MemberID, Generation: a.Generation, Offsets: slices.Clone(a.Offsets),
+		Group: groupName, MemberID: a.MemberID, Generation: a.Generation, Offsets: a.Offsets,
 	}, func(r modelbroker.Response, err error) {
+		p.boardWritten(a, r, err)
 		ev := engine.OffsetsCommitted{Request: a.Request, Err: err, Codes: map[task.TopicPartition]kcode.Code{}}
 		if err == nil {
 			for i, code := range r.(modelbroker.OffsetCommitResponse).Codes {

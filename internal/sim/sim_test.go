@@ -51,6 +51,7 @@ func TestSeeds(t *testing.T) {
 	}
 	t.Logf("%d seeds, %.0f in a second of one core, %d events and %.1f faults each, whole after %v at the latest",
 		n, float64(n)/(cpuTime(t)-began).Seconds(), all.events/int(n), float64(all.faults)/float64(n), all.healed)
+	t.Logf("moves: %+v", all.moves)
 	for _, k := range Kinds() {
 		t.Logf("%8d  %v", all.seen[k], k)
 		if n >= 2000 {
@@ -73,6 +74,7 @@ type played struct {
 	events, faults int
 	healed         time.Duration
 	seen           Tally
+	moves          Moves
 }
 
 func playAll(from, n uint64) *played {
@@ -97,6 +99,7 @@ func (a *played) add(r Result) {
 	}
 	a.events, a.faults, a.healed = a.events+r.Events, a.faults+len(r.Faults), max(a.healed, r.Healed)
 	a.seen.Add(r.Seen)
+	a.moves.Add(r.Moves)
 }
 
 func TestReplay(t *testing.T) {

@@ -43,6 +43,33 @@ func (s *source) begin() {
 	}
 }
 
+// preload writes records to the changelogs that say nothing, so that there is something to learn from the beginning on.
+func (w *world) preload() {
+	for part := range w.cfg.Parts {
+		tp := counts(part)
+		for left := w.mood.preload; left > 0; left -= 50 {
+			batch := modelbroker.ProduceBatch{TopicPartition: tp, ProducerID: -1}
+			for i := range min(left, 50) {
+				batch.Records = append(batch.Records, task.OutRecord{Key: fmt.Appendf(nil, "old%d", i%5), Value: make([]byte, 8+(w.cfg.Records+7)/8)})
+			}
+			node, _ := w.broker.Leader(tp)
+			conn, err := w.broker.Dial(node)
+			if err != nil {
+				w.violated("preload: %v", err)
+				return
+			}
+			w.lastID++
+			w.broker.Receive(w.now, conn, w.lastID, modelbroker.ProduceRequest{Batches: []modelbroker.ProduceBatch{batch}})
+			w.broker.Answers()
+			w.broker.Hangup(conn)
+			w.oracle.appended(&call{link: &link{w: w}}, batch, int64(len(w.oracle.logs[tp])))
+			if _, end := w.broker.Log(tp); end != int64(len(w.oracle.logs[tp])) {
+				w.violatedAt(tp, "preload: %v ends at %d", tp, end)
+			}
+		}
+	}
+}
+
 // write appends records; those that were not appended are tried again.
 func (s *source) write(tp task.TopicPartition, ids []int) {
 	batch := modelbroker.ProduceBatch{TopicPartition: tp, ProducerID: -1}

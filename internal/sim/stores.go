@@ -21,6 +21,7 @@ func (p *process) openStores(a engine.OpenStores) {
 	ev := engine.StoresOpened{Task: a.Task, Epoch: a.Epoch, Err: err}
 	if err == nil {
 		p.stores[lifeKey{a.Task, a.Epoch}] = &openStores{ts}
+		p.opened[a.Task] = a.Epoch
 		for i := range a.Stores {
 			ev.Positions = append(ev.Positions, ts.Position(i))
 		}

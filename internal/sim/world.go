@@ -39,6 +39,9 @@ type world struct {
 	faults    []string
 	seen      Tally
 	whole     time.Time // when it was whole after the faults
+	version   int32     // of the program that processes start with
+	plans     int       // that are being carried out
+	changes   int       // of who is in the group, since the last plan began
 }
 
 // Run plays one seed.
@@ -51,7 +54,7 @@ func Run(cfg Config) Result {
 
 func (w *world) result() Result {
 	r := Result{
-		Seed: w.cfg.Seed, Err: w.failed, Hash: w.trace.hash, Events: w.events, Virtual: w.now.Sub(epoch), Faults: w.faults, Seen: w.seen,
+		Seed: w.cfg.Seed, Err: w.failed, Hash: w.trace.hash, Events: w.events, Virtual: w.now.Sub(epoch), Faults: w.faults, Seen: w.seen, Moves: w.oracle.moves,
 	}
 	if !w.whole.IsZero() {
 		r.Healed = w.whole.Sub(epoch.Add(faultTime))
@@ -78,8 +81,10 @@ func newWorld(cfg Config) *world {
 		Brokers: cfg.Brokers, Topics: topics, Seed: cfg.Seed, Failover: 2 * time.Second, Load: w.mood.load,
 		LeaderSettle: w.upTo(20 * time.Millisecond), MinSession: time.Second, Committed: w.oracle.committed,
 	})
-	for i := range cfg.Instances {
-		w.hosts = append(w.hosts, newHost(w, i))
+	for i := range cfg.Instances + spare {
+		h := newHost(w, i)
+		h.wanted = i < cfg.Instances
+		w.hosts = append(w.hosts, h)
 	}
 	w.source.init(w)
 	return w
@@ -89,6 +94,7 @@ func (w *world) begin() {
 	for _, h := range w.hosts {
 		w.after(w.upTo(2*time.Second), nil, h.start)
 	}
+	w.preload()
 	w.source.begin()
 	w.planFaults()
 	w.after(faultTime, nil, w.heal)

@@ -1,0 +1,192 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/understudy-streams/understudy/internal/engine"
+	"github.com/understudy-streams/understudy/internal/modelbroker"
+	"github.com/understudy-streams/understudy/task"
+)
+
+// rounds follows the generations of the group: who asked for one, and what it changed.
+type rounds struct {
+	o       *oracle
+	current *plan // that is carried out, where nothing else happens
+	from    int32 // the generation in which it began
+	begun   time.Time
+	batches int              // of learners that were ready, since then
+	orphans int              // tasks whose owner has died, since then
+	reasons []string         // why members have joined since the last plan was made
+	text    string           // of that plan
+	cold    map[learner]bool // in that plan
+	heal    int32            // the generation when the faults were over
+}
+
+// begin begins to hold what happens against a plan.
+func (r *rounds) begin(p *plan) {
+	w := r.o.w
+	r.current, r.from, r.begun, r.batches, w.changes = p, w.broker.Group(groupName).Generation, w.now, 0, 0
+	r.o.moves.Plans++
+}
+
+// only says that nothing is going on but a plan of which this is not so.
+func (r *rounds) only(but func(*plan) bool) bool { return r.current != nil && !but(r.current) }
+
+func kills(p *plan) bool { return p.kills }
+
+func (r *rounds) healed() { r.heal = r.o.w.broker.Group(groupName).Generation }
+
+// joins notes why a member joins.
+func (r *rounds) joins(reason string) {
+	switch {
+	case strings.Contains(reason, "is learned"):
+		r.batches++
+	case strings.Contains(reason, "is not getting learned"):
+		r.o.w.changed()
+	}
+	if reason != "a rebalance is under way" {
+		r.reasons = append(r.reasons, reason)
+	}
+}
+
+// voluntary says that a round is asked for by a member that is in the group, and not because anything has happened to another.
+func voluntary(reason string) bool {
+	return strings.HasSuffix(reason, " is learned") || strings.HasSuffix(reason, " is drained") || reason == "the plan goes on"
+}
+
+// plan holds S9 when a plan was made: a round that somebody asked for changes something.
+func (r *rounds) plan() {
+	g := r.o.w.broker.Group(groupName)
+	text := planText(g)
+	r.follow(g)
+	asked := len(r.reasons) > 0 && !slices.ContainsFunc(r.reasons, func(s string) bool { return !voluntary(s) })
+	if asked && text == r.text {
+		r.o.moves.Idle++
+		if r.current != nil {
+			r.o.w.violated("a round changes nothing, and was asked for because %s", strings.Join(r.reasons, ", "))
+		}
+	}
+	r.text, r.reasons = text, nil
+}
+
+// follow notes a batch of learners that the leader found close enough to the end in a round that was for something else: it lets them have
+// their tasks in the next one.
+func (r *rounds) follow(g modelbroker.GroupView) {
+	cold, found := map[learner]bool{}, false
+	for _, m := range g.Members {
+		p, _ := planIn(m.Assignment)
+		for _, in := range p.Learners {
+			l := learner{m.ID, in.Task}
+			if !in.Instant {
+				cold[l] = true
+			}
+			found = found || in.Instant && r.cold[l]
+		}
+	}
+	if found {
+		r.batches++
+	}
+	r.cold = cold
+}
+
+// learner is a task that a member learns.
+type learner struct {
+	member string
+	task   task.ID
+}
+
+func planText(g modelbroker.GroupView) string {
+	var b strings.Builder
+	for _, m := range g.Members {
+		p, _ := planIn(m.Assignment)
+		fmt.Fprintln(&b, m.ID, p.Active, p.Marks, p.Learners, p.Standbys)
+	}
+	return b.String()
+}
+
+// whole holds S5, S6 and the bound on rounds when the group is at rest.
+func (r *rounds) whole() {
+	w := r.o.w
+	g := w.broker.Group(groupName)
+	for _, m := range g.Members {
+		plan, ok := planIn(m.Assignment)
+		if p := r.o.members[m.ID]; !ok || p == nil || p.plan.generation != g.Generation || p.plan.Digest != plan.Digest || plan.Generation != g.Generation {
+			w.violated("%s does not have the plan of generation %d", nameOf(p), g.Generation)
+		}
+	}
+	if most := int(w.cfg.Parts)*(1+w.mood.policy.Standbys)*2 + 2*len(w.hosts) + 4; int(g.Generation-r.heal) > most {
+		w.violated("%d rounds after the faults were over, of at most %d", g.Generation-r.heal, most)
+	}
+	if r.current == nil {
+		return
+	}
+	rounds, most := int(g.Generation-r.from), w.changes+1+r.batches
+	r.o.moves.Rounds += rounds
+	r.o.moves.Allowed += most
+	if rounds > most {
+		w.violated("%d rounds for %d changes of the members and %d batches of learners that were ready", rounds, w.changes, r.batches)
+	}
+}
+
+// died notes that a process has died: what only it had has to be restored.
+func (r *rounds) died(p *process) {
+	for _, t := range p.engine.Tasks() {
+		if t.Role == engine.Active && t.Task.Subtopology == 1 {
+			r.orphans++
+		}
+	}
+}
+
+// restores holds that an owner has something to restore only where nobody else had it.
+func (r *rounds) restores(p *process, n engine.Notice) {
+	w := r.o.w
+	if r.current == nil {
+		if w.now.Sub(epoch) > 5*time.Second {
+			w.saw(ColdRestore)
+		}
+		return
+	}
+	w.saw(ColdRestore)
+	r.o.moves.Cold++
+	may := r.orphans
+	if w.mood.policy.Standbys > 0 && r.current.kills {
+		may = 0
+	}
+	r.orphans--
+	if may <= 0 && !(r.current.closes && w.mood.policy.Standbys == 0) && !r.current.version {
+		w.violatedTask(n.Task, "%s restores task %v from %d to %d to run it", p.name, n.Task, n.Position, n.End)
+	}
+}
+
+// paused holds S4 and S8 for a task that was paused: it comes back only if its receiver has died, and does not stand still for long.
+func (r *rounds) paused(p *process, id task.ID, took time.Duration, resumed bool) {
+	w := r.o.w
+	most := session + 3*time.Second
+	if r.only(kills) {
+		most = 2 * time.Second
+		r.o.moves.Gap = max(r.o.moves.Gap, took)
+	}
+	if r.current != nil && took > most && r.current.name != "the coordinator moves in the middle of a move" {
+		w.violatedTask(id, "task %v stood still at %s for %v", id, p.name, took)
+	}
+	if !resumed {
+		w.saw(HandedOver)
+		r.o.moves.Moved++
+		return
+	}
+	w.saw(Needless)
+	r.o.moves.Needless++
+	if r.only(kills) {
+		w.violatedTask(id, "%s paused task %v for nothing", p.name, id)
+	}
+}
+
+// taken holds that nothing is taken from who runs it, unless two claim it.
+func (r *rounds) taken(p *process, id task.ID) {
+	if r.current != nil {
+		r.o.w.violatedTask(id, "task %v is taken from %s, which runs it", id, p.name)
+	}
+}
