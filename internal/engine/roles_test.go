@@ -492,3 +492,54 @@ func TestLearningLeavesRoomForWhatRuns(t *testing.T) {
 	w.after(200 * time.Millisecond)
 	require.Len(t, ever[Apply](w), 2)
 }
+
+// A row that is being written may be read already by an owner that lets go for it, so the join says what the row says.
+func TestJoinWaitsForTheRowThatIsBeingWritten(t *testing.T) {
+	t.Run("it is written", func(t *testing.T) {
+		w := following(t, nil, Learner)
+		w.learnt()
+		row := only[CommitOffsets](w)
+		w.rebalance()
+		require.Zero(t, w.join)
+		w.answerCommit(row, kcode.None)
+		require.True(t, w.declared().Replicas[0].Ready)
+	})
+	t.Run("nobody knows whether it is", func(t *testing.T) {
+		w := following(t, nil, Learner)
+		w.learnt()
+		w.rebalance()
+		w.after(boardTime)
+		require.True(t, w.declared().Replicas[0].Ready)
+	})
+}
+
+func TestNoRowIsWrittenOnceTheJoinIsSent(t *testing.T) {
+	w := following(t, nil, Learner)
+	w.rebalance()
+	require.False(t, w.declared().Replicas[0].Ready)
+	w.learnt()
+	require.Empty(t, ever[CommitOffsets](w), "an owner would let go for a learner whose join does not say that it is ready")
+	w.assignPlan(copyPlan(Learner))
+	require.Len(t, ever[CommitOffsets](w), 1)
+}
+
+func TestRowOfAnEarlierMembershipDoesNotCount(t *testing.T) {
+	w := following(t, nil, Learner)
+	w.learnt()
+	row := only[CommitOffsets](w)
+	w.rebalance()
+	w.answerCommit(row, kcode.None)
+	require.True(t, w.declared().Replicas[0].Ready)
+	w.assignPlan(copyPlan(Learner))
+	w.heartbeat(kcode.UnknownMemberID)
+	require.False(t, w.declared().Replicas[0].Ready, "the row names a member that is no more")
+}
+
+// Who was promised a task for what lies on its disk asks for the round at once, before it has looked at the changelog again.
+func TestCopyThatIsBeingOpenedIsAsFarAsItWasOnDisk(t *testing.T) {
+	w := onDisk(t, nil)
+	w.assignPlan(assignor.PlanData{Members: 2, Learners: []assignor.Incoming{{Task: id10, Owner: "other", Instant: true}}})
+	w.stores(id10, 6)
+	w.rebalance()
+	require.Equal(t, assignor.Lag(2), w.declared().Replicas[0].Lag)
+}

@@ -33,7 +33,7 @@ type storedCopy struct {
 const (
 	storedWait  = 2 * time.Second  // for the lags, before the group is joined without them
 	storedEvery = 30 * time.Second // between two looks at the lags
-	cleanEvery  = time.Minute
+	cleanEvery  = time.Minute      // at most, between two looks for what is to be thrown away
 )
 
 // lookAtDisk asks what is on disk before the group is joined for the first time. It reports false when all is known that will be.
@@ -74,7 +74,7 @@ func (e *Engine) storedKnown(ev StoredKnown) {
 		}
 	}
 	e.listStored()
-	s.cleanAt = e.now.Add(cleanEvery)
+	s.cleanAt = e.now.Add(min(cleanEvery, e.cfg.StateCleanup))
 	e.beginGroup()
 }
 
@@ -214,7 +214,7 @@ func (e *Engine) tickStored() {
 		e.listStored()
 	}
 	if !e.now.Before(s.cleanAt) {
-		s.cleanAt = e.now.Add(cleanEvery)
+		s.cleanAt = e.now.Add(min(cleanEvery, e.cfg.StateCleanup))
 		e.cleanStored()
 	}
 	e.wakeAt(minTime(s.at, s.cleanAt))

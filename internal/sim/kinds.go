@@ -68,7 +68,6 @@ const (
 	HandedOver                     // a task was released, and ran at another process then
 	Needless                       // a task was released, and was resumed by the same process
 	Overdue                        // a task was not released in time
-	TakenAway                      // a task that two claimed
 	StandbyTook                    // a standby was promoted
 	Demoted                        // an owner became a standby
 	ColdRestore                    // an owner had to restore what it was to run
@@ -84,7 +83,7 @@ var kindNames = [kinds]string{
 	"transaction marker", "unstable offset", "stranger's batch", "stranger fenced", "stranger's output", "hole", "hole at release", "disk full", "disk has room again",
 	"process added", "drain", "scale-in", "rolling restart", "upgrade", "leader killed", "learner killed", "learned owner killed", "standby's directory lost",
 	"coordinator moved amid a move", "slow reads of a changelog", "stuck reads of a changelog", "learner stalled", "board request lost", "board request late",
-	"task learned", "copy promoted", "task handed over", "needless pause", "release overdue", "task taken away", "standby took over", "owner became standby",
+	"task learned", "copy promoted", "task handed over", "needless pause", "release overdue", "standby took over", "owner became standby",
 	"cold restore", "state cleaned",
 }
 

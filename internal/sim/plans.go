@@ -109,9 +109,6 @@ func (w *world) size() (n int) {
 	return n
 }
 
-// changed notes that the members of the group change.
-func (w *world) changed() { w.changes++ }
-
 // grow starts processes on machines that have none, some time apart.
 func (w *world) grow(n int, apart time.Duration) {
 	wait := time.Duration(0)
@@ -124,7 +121,6 @@ func (w *world) grow(n int, apart time.Duration) {
 		}
 		n--
 		h.wanted, h.retired = true, false
-		w.changed()
 		w.saw(Grew)
 		w.after(wait, nil, h.start)
 		wait += apart
@@ -151,7 +147,6 @@ func (w *world) retire() *process {
 		return nil
 	}
 	p.host.retired, p.host.wanted, p.host.wipes = true, false, false
-	w.changed()
 	return p
 }
 
@@ -159,7 +154,6 @@ func (w *world) drainOne(done func()) {
 	if p := w.retire(); p != nil {
 		w.fault("%s is drained", p.name)
 		w.saw(Drained)
-		w.changed() // its request, and its end
 		p.tell(engine.Drain{Within: 25 * time.Second})
 		p.draining = true
 	}
@@ -206,9 +200,6 @@ func (w *world) rollNext(rest []*host, done func()) {
 	if h.version < w.version {
 		w.saw(Upgraded)
 	}
-	w.changed() // its end, its start, and what comes to it at once
-	w.changed()
-	w.changed()
 	h.wanted, h.wipes = false, false
 	h.p.shut(0)
 	w.after(w.upTo(time.Second), nil, h.comeBack)
@@ -266,8 +257,6 @@ func (w *world) kill(whom func(*process) bool, k Kind) {
 	}
 	w.fault("%s dies: %v", p.name, k)
 	w.saw(k)
-	w.changed()
-	w.changed()
 	w.oracle.rounds.died(p)
 	h := p.host
 	h.crash()
@@ -281,8 +270,6 @@ func (w *world) loseStandby() {
 	}
 	w.fault("%s dies, and its directory with its standbys is lost", p.name)
 	w.saw(LostStandby)
-	w.changed()
-	w.changed()
 	w.oracle.rounds.died(p)
 	h := p.host
 	h.crash()

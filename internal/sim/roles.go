@@ -17,13 +17,21 @@ type roles struct {
 	handed      map[int32]assignor.PlanData // by the coordinator, by generation, since the last that was applied
 	plan        applied
 	assigned    bool                    // in the present step
-	paused      map[task.ID]time.Time   // released, and neither resumed nor ended
+	paused      map[task.ID]pause       // released, and neither resumed nor ended
+	heard       map[int32]bool          // generations whose assignment was applied
 	opened      map[task.ID]uint64      // under which key stores are open
 	promoting   map[task.ID]uint64      // copies that are being made active: the key that their stores are open under
 	was         map[task.ID]engine.Role // followers before the present step
 	boardFailed int                     // requests to the readiness board
 	boardWrite  uint64                  // the one on the way that writes to it
 	draining    bool
+}
+
+// pause is a task that was released, in a generation, for a member.
+type pause struct {
+	since      time.Time
+	generation int32
+	receiver   *process
 }
 
 // applied is the assignment that a process has.
@@ -34,7 +42,7 @@ type applied struct {
 
 func (r *roles) init() {
 	*r = roles{
-		handed: map[int32]assignor.PlanData{}, paused: map[task.ID]time.Time{}, opened: map[task.ID]uint64{}, promoting: map[task.ID]uint64{},
+		handed: map[int32]assignor.PlanData{}, paused: map[task.ID]pause{}, heard: map[int32]bool{}, opened: map[task.ID]uint64{}, promoting: map[task.ID]uint64{},
 		was: map[task.ID]engine.Role{},
 	}
 }
@@ -43,7 +51,7 @@ func (r *roles) init() {
 type Moves struct {
 	Plans    int
 	Rounds   int           // of the plans
-	Allowed  int           // one for each change of the members, one for moves that need no learning, one for each batch of learners that are ready
+	Batches  int           // of learners that were ready, each of which may have a round
 	Moved    int           // tasks that were handed over, in all runs
 	Needless int           // tasks that were paused and resumed, in all runs
 	Idle     int           // rounds that somebody asked for and that changed nothing, in all runs
@@ -53,7 +61,7 @@ type Moves struct {
 
 // Add adds the figures of another run.
 func (m *Moves) Add(o Moves) {
-	m.Plans, m.Rounds, m.Allowed = m.Plans+o.Plans, m.Rounds+o.Rounds, m.Allowed+o.Allowed
+	m.Plans, m.Rounds, m.Batches = m.Plans+o.Plans, m.Rounds+o.Rounds, m.Batches+o.Batches
 	m.Moved, m.Needless, m.Idle, m.Cold = m.Moved+o.Moved, m.Needless+o.Needless, m.Idle+o.Idle, m.Cold+o.Cold
 	m.Gap = max(m.Gap, o.Gap)
 }
@@ -115,6 +123,7 @@ func (o *oracle) gets(p *process, generation int32) {
 	before := p.plan
 	clear(p.handed)
 	p.plan, p.assigned = applied{generation, plan}, true
+	p.heard[generation] = true
 	maps.DeleteFunc(p.promoting, func(id task.ID, _ uint64) bool { return !slices.Contains(plan.Active, id) })
 	for _, id := range plan.Active {
 		role, was := p.was[id]
@@ -179,32 +188,30 @@ func (o *oracle) pauses(p *process, id task.ID) {
 	if !p.orderly() {
 		return
 	}
-	p.paused[id] = o.w.now
+	p.paused[id] = pause{since: o.w.now, generation: p.plan.generation}
 	i := slices.IndexFunc(p.plan.Marks, func(k assignor.Mark) bool { return k.Task == id })
 	if i < 0 {
 		o.w.violatedTask(id, "%s pauses task %v, which is to stay", p.name, id)
 		return
 	}
-	if k := p.plan.Marks[i]; !k.Ready && (id.Subtopology == 0 || o.rows[counts(id.Partition)].member != k.Receiver) {
+	k := p.plan.Marks[i]
+	p.paused[id] = pause{o.w.now, p.plan.generation, o.members[k.Receiver]}
+	if !k.Ready && (id.Subtopology == 0 || o.rows[counts(id.Partition)].member != k.Receiver) {
 		o.w.violatedTask(id, "%s pauses task %v, for which %s is not known to be ready", p.name, id, k.Receiver)
 	}
 }
 
 // ends holds S4 and S8 when a task is told that it goes on, or that it is over.
 func (o *oracle) ends(p *process, id task.ID, resumed, lost bool) {
-	since, paused := p.paused[id]
+	was, paused := p.paused[id]
 	delete(p.paused, id)
 	if paused {
-		o.rounds.paused(p, id, o.w.now.Sub(since), resumed)
+		o.rounds.paused(p, id, was, resumed)
 	}
-	if !resumed && !paused && p.orderly() && !p.unheld(id) && lost {
-		o.w.saw(TakenAway)
+	if !resumed && !paused && p.orderly() && lost && p.plan.generation > 0 {
 		o.rounds.taken(p, id)
 	}
 }
-
-// unheld says that the last assignment was lost, so that all tasks end.
-func (p *process) unheld(task.ID) bool { return p.plan.generation == 0 }
 
 // starts holds that a copy is made active with its stores as they are.
 func (o *oracle) starts(p *process, a engine.StartTask) {

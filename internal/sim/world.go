@@ -41,7 +41,6 @@ type world struct {
 	whole     time.Time // when it was whole after the faults
 	version   int32     // of the program that processes start with
 	plans     int       // that are being carried out
-	changes   int       // of who is in the group, since the last plan began
 }
 
 // Run plays one seed.
