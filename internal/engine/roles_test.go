@@ -543,3 +543,13 @@ func TestCopyThatIsBeingOpenedIsAsFarAsItWasOnDisk(t *testing.T) {
 	w.rebalance()
 	require.Equal(t, assignor.Lag(2), w.declared().Replicas[0].Lag)
 }
+
+func TestStateThatAJoinHasToldOfIsNotCleanedInThatRound(t *testing.T) {
+	w := onDisk(t, func(c *Config) { c.StateCleanup = 5 * time.Second })
+	require.Len(t, w.declared().Replicas, 1)
+	w.after(10 * time.Second)
+	require.Empty(t, ever[DropStored](w), "the plan that is being made may give the task to this process for it")
+	w.assign(nil)
+	w.alive(2 * time.Second)
+	require.Len(t, ever[DropStored](w), 1)
+}

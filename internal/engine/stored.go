@@ -220,7 +220,13 @@ func (e *Engine) tickStored() {
 	e.wakeAt(minTime(s.at, s.cleanAt))
 }
 
+// cleanStored throws away what nobody has used for long, but nothing while a round is under way: a join has told of it, and the plan that is being
+// made may count on it.
 func (e *Engine) cleanStored() {
+	if !e.Joined() || e.prepare != nil {
+		e.stored.cleanAt = e.now.Add(time.Second)
+		return
+	}
 	for _, id := range slices.SortedFunc(maps.Keys(e.stored.copies), task.ID.Compare) {
 		c := e.stored.copies[id]
 		if c.dropping || e.lives[id] != nil || e.now.Sub(c.since) < e.cfg.StateCleanup {

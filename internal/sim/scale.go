@@ -31,7 +31,7 @@ func newScale(rng *rand.Rand, calm bool) scale {
 			Standbys: []int{0, 0, 1, 1, 2}[rng.IntN(5)], AcceptableLag: []int64{1, 5, 20, 0}[rng.IntN(4)], LearnersPerMember: []int{1, 2, 0}[rng.IntN(3)],
 		},
 		coalesce: []time.Duration{100 * time.Millisecond, time.Second, 3 * time.Second}[rng.IntN(3)],
-		rate:     []int{0, 0, 10_000, 50_000}[rng.IntN(4)], cleanup: []time.Duration{3 * time.Second, 10 * time.Second, 0}[rng.IntN(3)],
+		rate:     []int{0, 0, 10_000, 50_000}[rng.IntN(4)], cleanup: []time.Duration{session + 2*time.Second, 12 * time.Second, 0}[rng.IntN(3)],
 		stall: []time.Duration{2 * time.Second, 0}[rng.IntN(2)], preload: []int{0, 60, 60, 300}[rng.IntN(4)], uneven: rng.IntN(8) == 0,
 	}
 	if calm {
