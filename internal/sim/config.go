@@ -107,7 +107,7 @@ func newMood(rng *rand.Rand, calm bool) mood {
 		write: pick(time.Millisecond, 20*time.Millisecond), work: pick(100*time.Microsecond, 2*time.Millisecond, 50*time.Millisecond),
 		turn: 1 + rng.IntN(20), commit: pick(100*time.Millisecond, 500*time.Millisecond, time.Second),
 		queue: []int{300, 4 << 20}[rng.IntN(2)], restore: []int{200, 8 << 20}[rng.IntN(2)],
-		perUpdate: rng.IntN(2) == 0, fetchWait: pick(200*time.Millisecond, 500*time.Millisecond), flush: pick(time.Second, 10*time.Second, time.Hour),
+		perUpdate: rng.IntN(2) == 0, fetchWait: pick(300*time.Millisecond, time.Second), flush: pick(time.Second, 10*time.Second, time.Hour),
 		sync: []float64{0, 0.1, 0.5}[rng.IntN(3)], load: pick(0, 50*time.Millisecond, time.Second),
 	}
 	m.scale = newScale(rng, calm)

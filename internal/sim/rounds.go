@@ -41,7 +41,8 @@ func (r *rounds) begin(p *plan) {
 // only says that nothing is going on but a plan of which this is not so.
 func (r *rounds) only(but func(*plan) bool) bool { return r.current != nil && !but(r.current) }
 
-func kills(p *plan) bool { return p.kills }
+func kills(p *plan) bool    { return p.kills }
+func upgrades(p *plan) bool { return p.version }
 
 func (r *rounds) healed() { r.heal = r.o.w.broker.Group(groupName).Generation }
 
@@ -186,7 +187,7 @@ func (r *rounds) paused(p *process, id task.ID, was pause, resumed bool) {
 	}
 	w.saw(Needless)
 	r.o.moves.Needless++
-	if q := was.receiver; r.only(kills) && q != nil && q.heard[was.generation] { // else it never knew that it was to have the task
+	if q := was.receiver; r.only(kills) && r.only(upgrades) && q != nil && q.heard[was.generation] { // else it never knew that it was to have the task, or cannot run what it is now
 		w.violatedTask(id, "%s paused task %v for nothing", p.name, id)
 	}
 }
