@@ -105,7 +105,7 @@ func TestStalledLearnerAsksForARoundInWhichTasksEnd(t *testing.T) {
 	}
 	w.listed(ListOffsets{Request: w.e.opens.list, Parts: []task.TopicPartition{log0, {Topic: "log", Partition: 1}}}, 0, 1e6)
 	require.Equal(t, "following", w.e.lives[id11].state.String())
-	w.alive(stallTime + time.Second)
+	w.alive(w.e.cfg.StallAfter + time.Second)
 	require.NotEmpty(t, w.notices(NoticeStalled))
 	require.NotZero(t, w.join)
 	require.True(t, declaredBy(t, w.all).Replicas[0].Stalled)
