@@ -16,7 +16,9 @@ type openState struct {
 	start   []int64 // per input: where to begin
 	time    int64   // stream time of the last commit
 	logs    map[task.TopicPartition]logBounds
-	doubted bool // the log seemed to end before what has been read of it, and is asked once more
+	// doubted are the positions up to which logs had been read that seemed to end before that. They are asked once more, and again for as long
+	// as reading goes on: whoever reads on has lost nothing.
+	doubted map[task.TopicPartition]int64
 }
 
 // logBounds are the log start and the high watermark.
@@ -56,7 +58,7 @@ func (e *Engine) beginOpen(l *life) {
 // await begins to wait for all that the life needs in its role, but for its stores if they are open already.
 func (l *life) await() {
 	stores := l.at != nil
-	l.open = &openState{time: -1, stores: stores, logs: map[task.TopicPartition]logBounds{}}
+	l.open = &openState{time: -1, stores: stores, logs: map[task.TopicPartition]logBounds{}, doubted: map[task.TopicPartition]int64{}}
 	for i := range l.spec.Inputs {
 		l.open.offsets, l.open.start = append(l.open.offsets, offsetPending), append(l.open.start, offsetPending)
 		l.done[i] = -1
@@ -286,8 +288,8 @@ func (e *Engine) logBounds(l *life, store int) bool {
 		l.restore = append(l.restore, &restorePart{store: store, tp: tp, pos: l.at[store], first: log.first, end: log.end})
 		return true
 	}
-	if p.begun && p.read > log.end && !l.open.doubted { // read after the bounds were listed, or cut off since
-		l.open.doubted = true
+	if p.begun && p.read > log.end && l.open.doubted[tp] != p.read { // read after the bounds were listed, or cut off since
+		l.open.doubted[tp] = p.read
 		delete(l.open.logs, tp)
 		e.opens.retryAt = e.now.Add(e.cfg.Backoff)
 		e.wakeAt(e.opens.retryAt)

@@ -138,3 +138,23 @@ func TestLearnerThatAsksAgainHoldsNoOtherUp(t *testing.T) {
 	w.alive(6 * time.Second)
 	require.NotZero(t, w.join)
 }
+
+// Somebody who was removed may write for a moment yet. To empty the store for that would cost hours.
+func TestPromotionOfALogThatGrowsMeanwhileEmptiesNoStore(t *testing.T) {
+	w := following(t, nil, Standby)
+	w.learnt()
+	w.rebalance()
+	w.assign([]task.ID{id10})
+	w.committedAt(100, latest[FetchOffsets](w))
+	for end := int64(9); end < 12; end++ {
+		w.reads(end, end)
+		l := latest[ListOffsets](w)
+		w.listed(l, 0, end-1)
+		w.step(Applied{Task: id10, Epoch: w.key(id10)})
+		w.alive(250 * time.Millisecond)
+		require.NotEqual(t, l.Request, latest[ListOffsets](w).Request)
+	}
+	w.listed(latest[ListOffsets](w), 0, 11)
+	require.Empty(t, ever[Wipe](w))
+	require.Len(t, acted[StartTask](w), 1)
+}
