@@ -116,7 +116,8 @@ type Config struct {
 	Session time.Duration
 	// Rebalance bounds one rebalance. Defaults to Session + 5 s. Kafka key: rebalance.timeout.ms.
 	Rebalance time.Duration
-	// Heartbeat is the time between two signs of life. Defaults to 500 ms. Kafka key: heartbeat.interval.ms.
+	// Heartbeat is the time between two signs of life, and how soon a process hears of a rebalance. Defaults to a thirtieth of Session, at
+	// least 200 ms and at most 500 ms. Kafka key: heartbeat.interval.ms.
 	Heartbeat time.Duration
 	// Capacity is the share of the work that this process takes, relative to the others'. Defaults to 1.
 	Capacity int
@@ -196,7 +197,7 @@ func (c Config) withDefaults() Config {
 	c.Memory = cmp.Or(c.Memory, defaultMemory)
 	c.Session = cmp.Or(c.Session, 15*time.Second)
 	c.Rebalance = cmp.Or(c.Rebalance, c.Session+5*time.Second)
-	c.Heartbeat = cmp.Or(c.Heartbeat, 500*time.Millisecond)
+	c.Heartbeat = cmp.Or(c.Heartbeat, min(max(c.Session/30, 200*time.Millisecond), 500*time.Millisecond))
 	c.Capacity = cmp.Or(c.Capacity, 1)
 	c.Replication = cmp.Or(c.Replication, -1)
 	c.CallTimeout = cmp.Or(c.CallTimeout, 5*time.Minute)

@@ -12,7 +12,8 @@ type Config struct {
 	// ProcessID stays the same over restarts where there is a state directory.
 	ProcessID [16]byte
 	// Session is the session timeout, session.timeout.ms. Defaults to 15 s. Rebalance bounds a join barrier, rebalance.timeout.ms; it defaults
-	// to Session + 5 s. Heartbeat is the interval, heartbeat.interval.ms; it defaults to 500 ms.
+	// to Session + 5 s. Heartbeat is the interval, heartbeat.interval.ms; it defaults to a thirtieth of
+	// Session, at least 200 ms and at most 500 ms: who lets a dead member be noticed soon wants to hear of it soon.
 	Session, Rebalance, Heartbeat time.Duration
 	Rack                          string
 	TopologyVersion               int32
@@ -32,7 +33,7 @@ func (c Config) withDefaults() Config {
 		c.Rebalance = c.Session + 5*time.Second
 	}
 	if c.Heartbeat <= 0 {
-		c.Heartbeat = 500 * time.Millisecond
+		c.Heartbeat = min(max(c.Session/30, 200*time.Millisecond), 500*time.Millisecond)
 	}
 	if c.Capacity <= 0 {
 		c.Capacity = 1
