@@ -100,7 +100,33 @@ func (e *Engine) roomFor(p *restorePart) int {
 
 // bound is what a restore may really hold.
 func (e *Engine) bound(p *restorePart) int {
+	if p.share > 0 {
+		return p.share
+	}
 	return max(p.room, min(leastBound, e.cfg.RestoreBytes+e.cfg.RestoreBytes/2))
+}
+
+// shareTails deals what copies may hold out among those that have caught up. There may be hundreds, and all of them may fall behind at once:
+// when brokers or this process have stood still. A share is taken back only if it is much too large by now.
+func (e *Engine) shareTails() {
+	n := 0
+	for _, l := range e.order {
+		for _, p := range l.restore {
+			if p.tail && p.caught {
+				n++
+			}
+		}
+	}
+	share := max(leastRoom, min(leastBound, 3*e.cfg.RestoreBytes/2/max(n, 1)))
+	for _, l := range e.order {
+		for _, p := range l.restore {
+			if p.tail && p.caught && e.bound(p) > share+share/2 {
+				p.share = share
+				e.boundRoute(l.source(p), share)
+				e.writePart(l, p) // what it holds may be more than that, and then nothing more comes
+			}
+		}
+	}
 }
 
 // holds returns what is to be counted for a restore that has begun, and 1 if it reads. Whoever has heard nothing for a while, because no

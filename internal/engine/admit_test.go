@@ -136,3 +136,51 @@ func TestLearningLeavesRoomForRestores(t *testing.T) {
 	n := w.notices(NoticeRestoreBegin)
 	require.Equal(t, log0, n[len(n)-1].Part)
 }
+
+func TestCopiesThatHaveCaughtUpShareWhatTheyMayHold(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.RestoreBytes = 4 << 20 })
+	w.joinGroup()
+	const n = 12
+	plan := assignor.PlanData{Members: 2}
+	leaders := map[task.TopicPartition]Leader{}
+	ends := ListOffsets{}
+	for i := range int32(n) {
+		plan.Standbys = append(plan.Standbys, assignor.Copy{Task: task.ID{Subtopology: 1, Partition: i}})
+		tp := task.TopicPartition{Topic: "log", Partition: i}
+		leaders[tp], ends.Parts = Leader{1, 5}, append(ends.Parts, tp)
+	}
+	w.assignPlan(plan)
+	for _, s := range plan.Standbys {
+		w.stores(s.Task, statestore.NoPosition)
+	}
+	for range 2 {
+		ends.Request = w.e.opens.list
+		w.listed(ends, 0, 8)
+	}
+	w.step(MetadataKnown{Leaders: leaders, Counts: map[string]int32{"in": 2, "words": 1, "log": 1}})
+	for _, s := range plan.Standbys {
+		b := changelog(8, 7)
+		b.HighWatermark = 8
+		src := FetchSource{TopicPartition: task.TopicPartition{Topic: "log", Partition: s.Task.Partition}, Task: s.Task, Epoch: w.key(s.Task)}
+		w.step(Restored{Source: src, Batch: b})
+		w.step(Applied{Task: s.Task, Epoch: w.key(s.Task)})
+	}
+	bounds := map[FetchSource]int{}
+	for _, f := range ever[Fetch](w) {
+		switch ev := f.Event.(type) {
+		case FetchAdd:
+			bounds[ev.Source] = ev.Bound
+		case FetchBound:
+			bounds[ev.Source] = ev.Bound
+		}
+	}
+	sum := 0
+	for src, bound := range bounds {
+		p := w.e.lives[src.Task].restore[0]
+		require.Equal(t, w.e.bound(p), bound)
+		require.LessOrEqual(t, w.e.piece(p), bound/2, "or either would wait for the other")
+		sum += bound
+	}
+	require.Len(t, bounds, n)
+	require.Less(t, sum, 3*w.e.cfg.RestoreBytes)
+}

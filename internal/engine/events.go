@@ -214,7 +214,7 @@ type (
 	Fetch struct {
 		Purpose Purpose
 		Broker  int32
-		Event   PlannerEvent // FetchAdd, FetchRemove or FetchConsumed
+		Event   PlannerEvent // FetchAdd, FetchRemove, FetchBound or FetchConsumed
 	}
 	// StartTask makes the task's owner and runs it.
 	StartTask struct {

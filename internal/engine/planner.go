@@ -79,6 +79,11 @@ type (
 	}
 	// FetchRemove ends it. What is on the way is dropped.
 	FetchRemove struct{ Source FetchSource }
+	// FetchBound changes the bound of a partition.
+	FetchBound struct {
+		Source FetchSource
+		Bound  int
+	}
 	// FetchConsumed gives room back.
 	FetchConsumed struct {
 		Source FetchSource
@@ -95,6 +100,7 @@ type (
 
 func (FetchAdd) plannerEvent()      {}
 func (FetchRemove) plannerEvent()   {}
+func (FetchBound) plannerEvent()    {}
 func (FetchConsumed) plannerEvent() {}
 func (FetchAnswered) plannerEvent() {}
 func (PlannerTick) plannerEvent()   {}
@@ -162,6 +168,10 @@ func (p *Planner) Step(now time.Time, ev PlannerEvent) []PlannerAction {
 		p.parts = append(p.parts, &fetchPart{src: ev.Source, offset: ev.Offset, epoch: ev.LeaderEpoch, bound: ev.Bound, swells: firstSwells})
 	case FetchRemove:
 		p.remove(ev.Source)
+	case FetchBound:
+		if i := p.find(ev.Source); i >= 0 {
+			p.parts[i].bound, p.parts[i].full = ev.Bound, p.parts[i].held >= ev.Bound
+		}
 	case FetchConsumed:
 		p.consumed(ev)
 	case FetchAnswered:

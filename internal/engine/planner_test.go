@@ -101,6 +101,20 @@ func TestPlannerBackPressure(t *testing.T) {
 	require.Equal(t, 100*time.Millisecond, b.last().MaxWait)
 }
 
+func TestPlannerKeepsABoundThatHasChanged(t *testing.T) {
+	b := newPlannerBench(PlannerConfig{})
+	s := src("log", 0)
+	b.step(FetchAdd{Source: s, Bound: 1000})
+	b.step(FetchAnswered{Parts: []FetchedPart{answer(s, 1, 120)}})
+	require.Len(t, b.sent, 2)
+	b.step(FetchBound{Source: s, Bound: 100})
+	b.step(FetchAnswered{Parts: []FetchedPart{{TopicPartition: s.TopicPartition, Batch: &task.Batch{Next: 1}}}})
+	require.Len(t, b.sent, 2, "it holds more than that")
+	b.step(FetchBound{Source: src("log", 1), Bound: 100})
+	b.step(FetchConsumed{Source: s, Bytes: 80})
+	require.Len(t, b.sent, 3)
+}
+
 func TestPlannerServesInTurns(t *testing.T) {
 	b := newPlannerBench(PlannerConfig{})
 	s := []FetchSource{src("in", 0), src("in", 1), src("in", 2)}

@@ -28,6 +28,7 @@ type restorePart struct {
 	goal    int64     // with tail: the end of the changelog when reading began
 	caught  bool      // that it was caught up with was told
 	room    int       // bytes that it is expected to hold
+	share   int       // bytes that it may really hold since it has been caught up with; 0: see bound
 	heard   time.Time
 	started time.Time
 	told    time.Time
@@ -85,7 +86,7 @@ func (e *Engine) endPart(l *life, p *restorePart) {
 func (e *Engine) anewPart(l *life, p *restorePart) {
 	e.removeRoute(l.source(p))
 	p.pos, p.writing, p.changes, p.bytes, p.weight, p.handed, p.records = p.first, -1, nil, 0, 0, 0, 0
-	p.waits, p.wipe, p.caught = false, true, false
+	p.waits, p.wipe, p.caught, p.share = false, true, false, 0
 	e.beginPart(l, p)
 }
 
@@ -136,6 +137,9 @@ func (e *Engine) readPart(l *life, p *restorePart) {
 		e.note(Notice{Kind: NoticeRestoreBegin, Task: l.id, Role: l.role, Part: p.tp, Position: p.pos, End: p.end})
 	}
 	e.addRoute(l.source(p), Restore, p.read, e.bound(p))
+	if p.tail && p.caught {
+		e.shareTails()
+	}
 }
 
 func (e *Engine) restored(ev Restored) {
@@ -267,6 +271,9 @@ func (e *Engine) progress(l *life, p *restorePart) {
 		n.Kind, p.caught = NoticeRestoreEnd, true
 	}
 	e.note(n)
+	if p.tail && p.caught {
+		e.shareTails()
+	}
 }
 
 // settleRestore runs the task once all its stores are there.

@@ -62,6 +62,18 @@ func (e *Engine) removeRoute(src FetchSource) {
 	}
 }
 
+// boundRoute changes what may be held of a partition.
+func (e *Engine) boundRoute(src FetchSource, bound int) {
+	r := e.routes.all[src]
+	if r == nil {
+		return
+	}
+	r.bound = bound
+	if r.broker >= 0 {
+		e.do(Fetch{Purpose: r.purpose, Broker: r.broker, Event: FetchBound{Source: src, Bound: bound}})
+	}
+}
+
 func (e *Engine) dropRoutes(l *life) {
 	for i := range l.spec.Inputs {
 		e.removeRoute(l.input(i))
