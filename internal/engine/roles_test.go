@@ -553,3 +553,23 @@ func TestStateThatAJoinHasToldOfIsNotCleanedInThatRound(t *testing.T) {
 	w.alive(2 * time.Second)
 	require.Len(t, ever[DropStored](w), 1)
 }
+
+func TestStateOnDiskFallsBehindWhileNobodyLooks(t *testing.T) {
+	w := onDisk(t, nil)
+	w.assign(nil)
+	lag := func() assignor.Lag {
+		w.rebalance()
+		r := w.declared().Replicas
+		w.assign(nil)
+		return r[0].Lag
+	}
+	require.Equal(t, assignor.Lag(2), lag())
+	for n := len(ever[ListOffsets](w)); len(ever[ListOffsets](w)) == n; {
+		w.alive(100 * time.Millisecond)
+	}
+	took := w.now.Sub(w.e.stored.copies[id10].at).Seconds()
+	w.listed(latest[ListOffsets](w), 0, 108)
+	require.InDelta(t, 102+100/took, float64(lag()), 100, "the next heartbeat, and with it the join, is up to a second away")
+	w.alive(10 * time.Second)
+	require.Greater(t, lag(), assignor.Lag(102+9*100/took))
+}

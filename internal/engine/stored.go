@@ -2,6 +2,7 @@ package engine
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -22,10 +23,14 @@ type stored struct {
 	cleanAt time.Time
 }
 
-// storedCopy is the state of one task. Ends is nil while they are not known.
+// storedCopy is the state of one task. Ends is nil while they are not known. A state that nobody feeds falls behind while nobody looks, so what
+// its changelogs grow by is reckoned in.
 type storedCopy struct {
 	positions []int64 // per store of its subtopology
 	ends      []int64
+	at        time.Time // when those were the ends
+	growth    float64   // records a second; known once they have been looked at twice
+	grows     bool      // it is known
 	since     time.Time // nobody has used it
 	dropping  bool
 }
@@ -33,6 +38,7 @@ type storedCopy struct {
 const (
 	storedWait  = 2 * time.Second  // for the lags, before the group is joined without them
 	storedEvery = 30 * time.Second // between two looks at the lags
+	storedAgain = time.Second      // until the second one, which tells how fast a changelog grows
 	cleanEvery  = time.Minute      // at most, between two looks for what is to be thrown away
 )
 
@@ -99,10 +105,10 @@ func (e *Engine) positionsOf(t statestore.StoredTask) []int64 {
 // listStored asks for the ends of the changelogs of what is on disk.
 func (e *Engine) listStored() {
 	s := &e.stored
+	s.at = e.now.Add(storedEvery)
 	if s.list != 0 {
 		return
 	}
-	s.at = e.now.Add(storedEvery)
 	var parts []task.TopicPartition
 	for _, id := range slices.SortedFunc(maps.Keys(s.copies), task.ID.Compare) {
 		parts = append(parts, e.logsOf(id)...)
@@ -136,26 +142,45 @@ func (e *Engine) storedListed(ev OffsetsListed) bool {
 	s.list = 0
 	for id, c := range s.copies {
 		logs := e.logsOf(id)
-		if len(logs) == 0 || !covers(ev, logs...) {
+		if len(logs) == 0 {
 			continue
 		}
-		c.ends = make([]int64, len(c.positions))
+		if !c.grows {
+			s.at = minTime(s.at, e.now.Add(storedAgain))
+		}
+		if !covers(ev, logs...) {
+			continue
+		}
+		ends := make([]int64, len(c.positions))
 		for i, st := range e.specs[id.Subtopology].Stores {
 			if st.Changelog != "" {
-				c.ends[i] = ev.End[task.TopicPartition{Topic: st.Changelog, Partition: id.Partition}]
+				ends[i] = ev.End[task.TopicPartition{Topic: st.Changelog, Partition: id.Partition}]
 			}
 		}
+		c.sees(ends, e.now)
 	}
 	e.beginGroup()
 	return true
 }
 
+// sees takes the ends of the changelogs in, and with those before how fast they grow.
+func (c *storedCopy) sees(ends []int64, now time.Time) {
+	if took := now.Sub(c.at).Seconds(); c.ends != nil && took > 0 {
+		n := int64(0)
+		for i := range ends {
+			n += max(0, ends[i]-c.ends[i])
+		}
+		c.growth, c.grows = float64(n)/took, true
+	}
+	c.ends, c.at = ends, now
+}
+
 // lag is how far the copy is behind; unknown where anything of it is missing.
-func (c *storedCopy) lag() assignor.Lag {
+func (c *storedCopy) lag(now time.Time) assignor.Lag {
 	if c.ends == nil {
 		return assignor.LagUnknown
 	}
-	n := int64(0)
+	n := int64(math.Ceil(c.growth * now.Sub(c.at).Seconds()))
 	for i, pos := range c.positions {
 		switch {
 		case pos == statestore.NoPosition:
@@ -173,7 +198,7 @@ func (c *storedCopy) lag() assignor.Lag {
 func (e *Engine) storedCopies() (out []assignor.Replica) {
 	for _, id := range slices.SortedFunc(maps.Keys(e.stored.copies), task.ID.Compare) {
 		if c := e.stored.copies[id]; !c.dropping && e.lives[id] == nil && c.held() && len(e.logsOf(id)) > 0 {
-			out = append(out, assignor.Replica{Task: id, Kind: assignor.OnDisk, Lag: c.lag()})
+			out = append(out, assignor.Replica{Task: id, Kind: assignor.OnDisk, Lag: c.lag(e.now)})
 		}
 	}
 	return out
@@ -182,7 +207,7 @@ func (e *Engine) storedCopies() (out []assignor.Replica) {
 // lackedOnDisk is the lag of the state of a task on disk, -1 where it is not known.
 func (e *Engine) lackedOnDisk(id task.ID) int64 {
 	if c := e.stored.copies[id]; c != nil && !c.dropping && c.held() {
-		return max(int64(c.lag()), -1)
+		return max(int64(c.lag(e.now)), -1)
 	}
 	return -1
 }
@@ -199,9 +224,13 @@ func (e *Engine) leaveOnDisk(l *life) {
 	}
 	c := &storedCopy{positions: slices.Clone(l.at), since: e.now}
 	if l.ends != nil {
-		c.ends = slices.Clone(l.ends)
+		c.sees(slices.Clone(l.ends), e.now)
 	}
 	e.stored.copies[l.id] = c
+	if s := &e.stored; s.list == 0 && e.now.Add(storedAgain).Before(s.at) {
+		s.at = e.now.Add(storedAgain)
+		e.wakeAt(s.at)
+	}
 }
 
 // tickStored keeps the lags of what is on disk up to date, and throws away what nobody wants.

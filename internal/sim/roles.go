@@ -265,11 +265,18 @@ func (o *oracle) moved(p *process, n engine.Notice) {
 	case engine.NoticeCleaned:
 		o.w.saw(Cleaned)
 	case engine.NoticeRestoreBegin:
-		if n.Role == engine.Active && n.End-max(n.Position, 0) > o.w.mood.lag() {
+		most := o.w.mood.lag()
+		if n.Position > 0 {
+			most += staleness
+		}
+		if n.Role == engine.Active && n.End-max(n.Position, 0) > most {
 			o.rounds.restores(p, n)
 		}
 	}
 }
+
+// staleness is how much more than it was said to be a state on disk may be behind: nobody looks all the time.
+const staleness = 15
 
 // misplaced says what is not as the plan of a group at rest has it: nothing is to move, all copies are there and at the end of their changelogs.
 func (w *world) misplaced(miss func(format string, args ...any)) {

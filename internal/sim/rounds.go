@@ -85,7 +85,7 @@ func (r *rounds) count(asked bool) {
 		r.batches++
 	default:
 		r.atOnce++
-		if r.current != nil && r.atOnce > 1 {
+		if r.current != nil && !r.current.version && r.atOnce > 1 {
 			r.o.w.violated("%d rounds for what needs no learning, the last because %s", r.atOnce, strings.Join(r.reasons, ", "))
 		}
 	}
