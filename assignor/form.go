@@ -38,6 +38,11 @@ func (v *view) formsOf(sub *subtopology, want *member) {
 		}
 	}
 	if able {
+		for i, m := range v.members {
+			if sub.form[i] == keeps && m.Draining { // what it has can go to another form, if that is the newer one
+				sub.form[i] = drains
+			}
+		}
 		return
 	}
 	sub.leaving = true

@@ -110,7 +110,7 @@ type Engine struct {
 	stored    stored
 	draining  draining
 	members   int       // of the group, in the last assignment
-	joinedAt  time.Time // when the group was joined for the first time, until it has answered
+	roundAt   time.Time // when the round under way was heard of; zero if there is none
 	routes    routes
 	committer committer
 	purge     purge
@@ -311,7 +311,7 @@ func (e *Engine) beginGroup() {
 	if e.state != Starting || !e.grounded || e.lookAtDisk() {
 		return
 	}
-	e.grounded, e.joinedAt = false, e.now
+	e.grounded = false
 	e.setState(Rebalancing)
 	e.step(group.Start{Topology: e.topology()})
 	if e.draining.on {

@@ -13,7 +13,6 @@ import (
 type prepare struct {
 	join  uint64
 	marks []assignor.Mark
-	began time.Time
 	until time.Time
 	ids   []task.ID // to be released
 }
@@ -50,7 +49,10 @@ func (e *Engine) step(ev group.Event) {
 // beginPrepare releases what is to be handed over before the join is sent. What has not begun to process is let go of as well, at no cost:
 // whoever is closest to its end has it next.
 func (e *Engine) beginPrepare(p group.Prepare) {
-	e.prepare = &prepare{join: p.Join, marks: p.Marks, began: e.now, until: e.now.Add(e.cfg.Release)}
+	if e.roundAt.IsZero() {
+		e.roundAt = e.now
+	}
+	e.prepare = &prepare{join: p.Join, marks: p.Marks, until: e.now.Add(e.cfg.Release)}
 	e.learners.askAt, e.board.until = time.Time{}, e.now.Add(boardTime)
 	marked := map[task.ID]bool{}
 	for _, k := range p.Marks {
@@ -218,7 +220,7 @@ func (e *Engine) give(id task.ID, late bool) {
 
 // lose ends everything at once: the membership is over, somebody else may run the tasks already. What only follows goes on with that.
 func (e *Engine) lose(a group.Lost) {
-	e.assigned, e.prepare, e.board = false, nil, board{}
+	e.assigned, e.prepare, e.board, e.roundAt = false, nil, board{}, time.Time{}
 	e.note(Notice{Kind: NoticeLost, Text: a.Reason})
 	e.do(ToSender{Event: DropAll{Epoch: e.epochs}})
 	e.committer.drop()
@@ -261,11 +263,10 @@ func (e *Engine) noteRebalance(a group.Assigned) {
 		Kind: NoticeRebalanced, Generation: a.Generation, Text: a.Reason, Tasks: slices.Clone(a.Tasks), Moves: a.Moves,
 		Leader: a.Leader, Unassigned: a.Unassigned, What: a.Degraded,
 	}
-	if e.prepare != nil {
-		n.Took = e.now.Sub(e.prepare.began)
-	} else if !e.joinedAt.IsZero() {
-		n.Took = e.now.Sub(e.joinedAt)
+	if !e.roundAt.IsZero() {
+		n.Took = e.now.Sub(e.roundAt)
 	}
+	e.roundAt = time.Time{}
 	for _, l := range e.order {
 		if l.role == Active && (l.state == lifeReleased || l.state == lifeReleasing) {
 			n.Paused = append(n.Paused, Pause{Task: l.id, For: e.now.Sub(l.paused), Moved: !slices.Contains(a.Tasks, l.id)})

@@ -573,3 +573,19 @@ func TestStateOnDiskFallsBehindWhileNobodyLooks(t *testing.T) {
 	w.alive(10 * time.Second)
 	require.Greater(t, lag(), assignor.Lag(102+9*100/took))
 }
+
+func TestRebalanceIsMeasuredFromTheMomentItIsHeardOf(t *testing.T) {
+	w := running(t, nil, id10)
+	w.rebalance()
+	w.assignPlan(assignor.PlanData{Members: 2, Active: []task.ID{id10}, Marks: []assignor.Mark{{Task: id10, Receiver: "other", Ready: true}}})
+	w.rebalance()
+	w.now = w.now.Add(100 * time.Millisecond)
+	w.step(TaskReleased{Task: id10, Epoch: w.epoch(id10)})
+	w.now = w.now.Add(200 * time.Millisecond)
+	w.assignPlan(assignor.PlanData{Members: 2})
+	all := w.notices(NoticeRebalanced)
+	n := all[len(all)-1]
+	require.Equal(t, 300*time.Millisecond, n.Took)
+	require.Equal(t, []Pause{{Task: id10, For: 300 * time.Millisecond, Moved: true}}, n.Paused, "it stood still while it was released, too")
+	require.Empty(t, n.Tasks)
+}
