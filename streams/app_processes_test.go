@@ -126,12 +126,13 @@ type load struct {
 	stop  chan struct{}
 	done  chan struct{}
 	truth map[string]int64
+	keys  map[string]int64 // the same by key, which is of one partition only
 	sent  atomic.Int64
 }
 
 // load writes words to all partitions of a topic, about 4,000 a second, until stopped.
 func (b *bed) load(topic string, partitions int) *load {
-	l := &load{stop: make(chan struct{}), done: make(chan struct{}), truth: map[string]int64{}}
+	l := &load{stop: make(chan struct{}), done: make(chan struct{}), truth: map[string]int64{}, keys: map[string]int64{}}
 	b.t.Cleanup(func() { l.end() })
 	go func() {
 		defer close(l.done)
@@ -154,8 +155,10 @@ func (l *load) write(b *bed, topic string, partitions int) {
 		var rs []task.OutRecord
 		for range 20 {
 			w := "w" + strconv.FormatInt(l.sent.Add(1)*7919%503, 10)
+			k := strconv.Itoa(p) + w
 			l.truth[w]++
-			rs = append(rs, task.OutRecord{Value: []byte(w), Timestamp: time.Now().UnixMilli()})
+			l.keys[k]++
+			rs = append(rs, task.OutRecord{Key: []byte(k), Value: []byte(w), Timestamp: time.Now().UnixMilli()})
 		}
 		if err := b.client.Produce(context.Background(), task.TopicPartition{Topic: topic, Partition: int32(p)}, rs...); err != nil {
 			b.t.Errorf("load: %v", err)
