@@ -67,7 +67,7 @@ func (e *Engine) flushBoard() {
 	}
 	var ready []*life
 	for _, l := range e.order {
-		if s := l.learn; l.role == Learner && l.state == lifeFollowing && s.ready && !s.shown {
+		if s := l.learn; l.role == Learner && !l.held && l.state == lifeFollowing && s.ready && !s.shown {
 			if _, _, has := e.row(l); !has || s.failed >= boardTries {
 				s.shown = true
 				continue

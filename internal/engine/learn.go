@@ -100,7 +100,7 @@ func (e *Engine) askWhenDue(name task.ID, complete, again bool) {
 		e.wakeAt(ls.askAt)
 		return
 	}
-	ls.askAt = time.Time{}
+	ls.askAt = e.now.Add(longAsk) // the member may begin the round somewhat later
 	e.step(groupRejoin("task " + name.String() + " is learned"))
 }
 

@@ -158,3 +158,16 @@ func TestPromotionOfALogThatGrowsMeanwhileEmptiesNoStore(t *testing.T) {
 	require.Empty(t, ever[Wipe](w))
 	require.Len(t, acted[StartTask](w), 1)
 }
+
+// Its row would be that of a learner, and would be there still when it is one.
+func TestWhoIsHeldBackWritesNoRow(t *testing.T) {
+	w := restoring(t, nil, 4, 2, 8)
+	w.metadata()
+	w.rebalance()
+	require.Equal(t, assignor.Restoring, w.declared().Replicas[0].Kind)
+	w.reads(8, 8)
+	w.step(Applied{Task: id10, Epoch: w.key(id10)})
+	w.alive(time.Second)
+	require.Len(t, w.notices(NoticeLearned), 1)
+	require.Empty(t, ever[CommitOffsets](w))
+}
