@@ -78,10 +78,13 @@ func (v *view) caughtUp(t *taskView, h held) bool {
 	return h.learner && h.ready || h.copied && h.lag >= 0 && h.lag <= most
 }
 
+// fed says that the copy is kept up to date. How far any other is behind was found out some time ago, and it may be more by now.
+func (h held) fed() bool { return h.standby || h.learner || h.restoring }
+
 // compareHeld puts the copy that is closest to the end first; of equal ones that of a member which was about to run the task. Copies whose
 // lag is not known come after those, promises without a copy last.
 func compareHeld(a, b held) int {
-	return cmp.Or(yesFirst(a.copied, b.copied), compareLag(a.lag, b.lag), yesFirst(a.restoring, b.restoring), cmp.Compare(a.member, b.member))
+	return cmp.Or(yesFirst(a.copied, b.copied), compareLag(a.lag, b.lag), yesFirst(a.restoring, b.restoring), yesFirst(a.fed(), b.fed()), cmp.Compare(a.member, b.member))
 }
 
 func compareLag(a, b Lag) int {

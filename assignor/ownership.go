@@ -117,7 +117,7 @@ func (v *view) placeHeld() {
 			}
 			if best == nil {
 				best = h
-			} else if h.lag == best.lag && h.restoring == best.restoring && v.lighter(h.member, best.member) {
+			} else if h.lag == best.lag && h.restoring == best.restoring && h.fed() == best.fed() && v.lighter(h.member, best.member) {
 				best = h
 			}
 		}
