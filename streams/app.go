@@ -129,7 +129,7 @@ func (a *App) begin(r *shell.Runtime) bool {
 // Close ends the application cleanly, as the end of Run's context does, and waits until Run has returned or ctx ends. The deadline of ctx,
 // if it has one, takes the place of Config.CloseTimeout. The error is a [*CloseError], as Run's is, if that was not time enough. Close may be
 // called more than once, and before Run, which then ends at once. A function of the application or of its listener must not call it, as
-// Run waits for them: let it end Run's context.
+// Run waits for them: let it end Run's context. See Drain for a process that is to be taken away for good.
 func (a *App) Close(ctx context.Context) error {
 	a.mu.Lock()
 	a.shut()

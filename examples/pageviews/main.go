@@ -66,7 +66,8 @@ func run(ctx context.Context, flags *kit.Flags, out io.Writer) error {
 	}
 	defer env.Close()
 	app, err := streams.New(topology(), streams.Config{
-		ApplicationID: flags.App, Brokers: env.Brokers, StateDir: env.StateDir, CommitInterval: 200 * time.Millisecond, Log: flags.Logger(),
+		ApplicationID: flags.App, Brokers: env.Brokers, StateDir: env.StateDir, CommitInterval: 200 * time.Millisecond,
+		Standbys: flags.Standbys, Log: flags.Logger(),
 	})
 	if err != nil {
 		return err

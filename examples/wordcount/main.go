@@ -55,7 +55,8 @@ func count(ctx context.Context, flags *kit.Flags, lines []string, screen *screen
 		return nil, err
 	}
 	app, err := streams.New(topology(out), streams.Config{
-		ApplicationID: flags.App, Brokers: env.Brokers, StateDir: env.StateDir, CommitInterval: 200 * time.Millisecond, Log: flags.Logger(),
+		ApplicationID: flags.App, Brokers: env.Brokers, StateDir: env.StateDir, CommitInterval: 200 * time.Millisecond,
+		Standbys: flags.Standbys, Log: flags.Logger(),
 	})
 	if err != nil {
 		return nil, err

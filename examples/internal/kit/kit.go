@@ -17,10 +17,11 @@ import (
 
 // Flags are the flags that every example has.
 type Flags struct {
-	Brokers string
-	App     string
-	State   string
-	Verbose bool
+	Brokers  string
+	App      string
+	State    string
+	Standbys int
+	Verbose  bool
 }
 
 // Parse reads the command line of an example whose application id is app by default; more defines flags of its own. It ends the process if
@@ -40,6 +41,7 @@ func (f *Flags) define(set *flag.FlagSet, app string) {
 	set.StringVar(&f.Brokers, "brokers", "", "comma-separated brokers (host:port); without it an embedded broker is started")
 	set.StringVar(&f.App, "app", app, "application id: processes with the same one share the work")
 	set.StringVar(&f.State, "state", "", "state directory, one for each process; without it a temporary one that is removed at the end")
+	set.IntVar(&f.Standbys, "standbys", 0, "copies of each state that other processes keep, to go on at once when one dies")
 	set.BoolVar(&f.Verbose, "v", false, "print the runtime's log")
 }
 
