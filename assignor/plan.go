@@ -13,6 +13,8 @@ type Plan struct {
 	Moves []Move
 	// Forms are the forms of the subtopologies that the plan is made for: who has another must not run a task that it did not run before.
 	Forms []Hash
+	// Draining is how many members want to leave.
+	Draining int
 	// Degraded says why the plan moves nothing, if the planned one had failed its own check; empty otherwise.
 	Degraded string
 }

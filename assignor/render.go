@@ -10,6 +10,9 @@ func (v *view) render() Plan {
 	p := Plan{Frozen: v.frozen, Forms: v.forms, Members: make([]MemberPlan, len(v.members))}
 	for i, m := range v.members {
 		p.Members[i] = MemberPlan{ID: m.ID, Code: m.code}
+		if m.Draining {
+			p.Draining++
+		}
 		if m.again {
 			p.Members[i].FollowUp.Kind = Now
 		}

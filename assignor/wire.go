@@ -40,8 +40,9 @@ type MemberData struct {
 type PlanData struct {
 	// Generation is the one that the plan was made for.
 	Generation int32
-	// Members is how many members the group has.
+	// Members is how many members the group has, and Draining how many of them want to leave.
 	Members  int
+	Draining int
 	Active   []task.ID
 	Marks    []Mark
 	Learners []Incoming
@@ -87,6 +88,7 @@ const (
 	fieldFollowUp   = 11
 	fieldCode       = 12
 	fieldDigest     = 13
+	fieldDraining   = 14
 )
 
 const flagDraining = 1
@@ -155,6 +157,7 @@ func (p PlanData) Append(dst []byte) []byte {
 	w := writer{buf: append(dst, wireVersion, minReader)}
 	w.numberField(fieldGeneration, zigzag(int64(p.Generation)))
 	w.numberField(fieldMembers, uint64(p.Members))
+	w.numberField(fieldDraining, uint64(p.Draining))
 	w.tasksField(fieldActive, p.Active)
 	n := namesOf(p)
 	w.field(fieldNames, len(n.list) > 0, func(w *writer) { w.names(n.list) })
@@ -183,6 +186,8 @@ func DecodePlanData(b []byte) (PlanData, error) {
 			p.Generation = r.signed32()
 		case fieldMembers:
 			p.Members = int(r.upTo(maxCapacity))
+		case fieldDraining:
+			p.Draining = int(r.upTo(maxCapacity))
 		case fieldActive:
 			p.Active = append(p.Active, r.tasks()...)
 		case fieldNames:

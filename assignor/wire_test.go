@@ -35,7 +35,7 @@ func sampleMember() MemberData {
 
 func samplePlan() PlanData {
 	return PlanData{
-		Generation: 7, Members: 200, Active: []task.ID{id(0, 0), id(0, 5), id(3, 1)},
+		Generation: 7, Members: 200, Draining: 3, Active: []task.ID{id(0, 0), id(0, 5), id(3, 1)},
 		Marks:    []Mark{{id(0, 0), "b", true}, {id(0, 5), "c", false}, {id(3, 1), "b", false}},
 		Learners: []Incoming{{Task: id(1, 1), Owner: "bob", Instant: true}, {Task: id(1, 3)}}, Standbys: []Copy{{id(2, 2), "bo"}, {id(2, 3), ""}},
 		Moves:  []Move{{id(1, 1), Marked, "bob", "c", "why"}, {id(1, 9), Placed, "", "c", ""}},
@@ -66,7 +66,7 @@ func TestWireBytes(t *testing.T) {
 		}},
 		{"empty plan", PlanData{}.Append(nil), []string{"0101", "0d08", "0000000000000000", "00"}},
 		{"plan", samplePlan().Append(nil), []string{
-			"0101", "01010e", "0202c801",
+			"0101", "01010e", "0202c801", "0e0103",
 			"0307" + "00020005" + "030101",
 			"040c" + "000162" + "01016f" + "020162" + "000163",  // names: what is as before, and the rest
 			"050a" + "0002" + "0003" + "0508" + "0301" + "0102", // tasks with the receiver's number
@@ -141,6 +141,7 @@ func TestPlanDataProperty(t *testing.T) {
 func drawPlanData(t *rapid.T) PlanData {
 	p := PlanData{
 		Generation: rapid.Int32().Draw(t, "generation"), Members: rapid.IntRange(0, 500).Draw(t, "members"),
+		Draining: rapid.IntRange(0, 500).Draw(t, "draining"),
 		FollowUp: FollowUp{Kind: FollowUpKind(rapid.IntRange(0, 1).Draw(t, "follow-up"))}, Digest: rapid.Uint64().Draw(t, "digest"),
 	}
 	name := rapid.SampledFrom([]string{"", "a", "ab", "abc", "b-6f1c", "b-6f2d", "\xff\x00"})

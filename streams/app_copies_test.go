@@ -124,6 +124,28 @@ func TestAppDrainWithNobodyElse(t *testing.T) {
 	require.NoError(t, r.app.Drain(context.Background()), "it is over already")
 }
 
+// Where all processes are to go, nobody waits for anybody.
+func TestAppDrainOfAllAtOnce(t *testing.T) {
+	b := embeddedBed(t)
+	in, out := b.topic("in", 2), b.topic("out", 2)
+	b.preload(in, 2, 100)
+	first, one := b.member("all", "one", in, out)
+	first.ready()
+	second, two := b.member("all", "two", in, out)
+	second.until("its share", func() bool { return len(one.assigned()) == 1 && len(two.assigned()) == 1 && second.app.Ready() })
+	ended := make(chan error, 2)
+	began := time.Now()
+	for _, r := range []*running{first, second} {
+		go func() { ended <- r.app.Drain(context.Background()) }()
+	}
+	require.NoError(t, <-ended)
+	require.NoError(t, <-ended)
+	require.Less(t, time.Since(began), 10*time.Second)
+	require.NoError(t, first.fails())
+	require.NoError(t, second.fails())
+	require.Len(t, b.counts(out), 200)
+}
+
 func TestAppDrainBeforeRun(t *testing.T) {
 	b := embeddedBed(t)
 	app, err := streams.New(countKeys(b.topic("in", 1), b.topic("out", 1)), b.config("early"))

@@ -30,7 +30,7 @@ func (e *Engine) drain(ev Drain) {
 	e.step(group.Drain{})
 }
 
-// settleDraining ends the application when it owns nothing more, when nobody else is there, or when it has waited long enough.
+// settleDraining ends the application when it owns nothing more, when nobody is there to take it over, or when it has waited long enough.
 func (e *Engine) settleDraining() {
 	if !e.draining.on || e.state == Closing || e.state == Closed {
 		return
@@ -40,10 +40,13 @@ func (e *Engine) settleDraining() {
 		return
 	}
 	e.wakeAt(e.draining.until)
-	if e.prepare == nil && (e.assigned && e.members == 1 || !e.owns()) {
+	if e.prepare == nil && (e.assigned && e.alone() || !e.owns()) {
 		e.close(0)
 	}
 }
+
+// alone says that there is nobody to hand anything over to: all others, if there are any, want to leave as well.
+func (e *Engine) alone() bool { return e.members == 1 || e.members > 0 && e.leaving == e.members }
 
 // owns says that there is a task that processes here, or will if all goes on as it is.
 func (e *Engine) owns() bool {

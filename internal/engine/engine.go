@@ -110,6 +110,7 @@ type Engine struct {
 	stored    stored
 	draining  draining
 	members   int       // of the group, in the last assignment
+	leaving   int       // of those, the ones that want to leave
 	roundAt   time.Time // when the round under way was heard of; zero if there is none
 	routes    routes
 	committer committer

@@ -144,7 +144,7 @@ func (e *Engine) settlePrepare() {
 // assign brings the tasks of this process in line with an assignment.
 func (e *Engine) assign(a group.Assigned) {
 	e.noteRebalance(a)
-	e.assigned, e.granted, e.prepare, e.members = true, a.Generation, nil, a.Members
+	e.assigned, e.granted, e.prepare, e.members, e.leaving = true, a.Generation, nil, a.Members, a.Draining
 	e.board.read, e.learners.askAt = 0, time.Time{}
 	e.anew()
 	if e.stopping() {

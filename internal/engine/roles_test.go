@@ -380,6 +380,15 @@ func TestDrain(t *testing.T) {
 		require.Equal(t, Closing, w.e.State())
 		require.Equal(t, []task.Event{task.Release{}}, w.told(id10))
 	})
+	t.Run("ends at once where all others end, too", func(t *testing.T) {
+		w := running(t, nil, id10)
+		w.step(Drain{})
+		w.assignPlan(assignor.PlanData{Members: 3, Draining: 2, Active: []task.ID{id10}})
+		require.Equal(t, Running, w.e.State(), "one stays")
+		w.rebalance()
+		w.assignPlan(assignor.PlanData{Members: 3, Draining: 3, Active: []task.ID{id10}})
+		require.Equal(t, Closing, w.e.State())
+	})
 	t.Run("ends when it has taken too long", func(t *testing.T) {
 		w := running(t, nil, id10)
 		w.step(Drain{Within: 20 * time.Second})

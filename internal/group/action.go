@@ -83,8 +83,9 @@ type Prepare struct {
 type Assigned struct {
 	Generation int32
 	MemberID   string
-	// Members is how many members the group has.
+	// Members is how many members the group has, and Draining how many of them want to leave.
 	Members  int
+	Draining int
 	Tasks    []task.ID
 	Marks    []assignor.Mark
 	Learners []assignor.Incoming

@@ -59,7 +59,7 @@ func (m *Machine) encode(plan assignor.Plan, foreign map[string][]task.TopicPart
 	data := make([]assignor.PlanData, len(plan.Members))
 	for i, p := range plan.Members {
 		data[i] = assignor.PlanData{
-			Generation: m.round, Members: len(plan.Members), Active: p.Active, Marks: p.Marks, Learners: p.Learners, Standbys: p.Standbys, Moves: p.Moves,
+			Generation: m.round, Members: len(plan.Members), Draining: plan.Draining, Active: p.Active, Marks: p.Marks, Learners: p.Learners, Standbys: p.Standbys, Moves: p.Moves,
 			Counts: m.topo.counts(), Hashes: plan.Forms, FollowUp: p.FollowUp, Code: p.Code,
 		}
 		digest.Write([]byte(p.ID))

@@ -240,3 +240,14 @@ func TestMovesOfAMemberThatDoesNotLead(t *testing.T) {
 	require.Equal(t, moves, a.Moves)
 	require.False(t, a.Leader)
 }
+
+// Who drains is told whether anybody stays.
+func TestPlanSaysHowManyDrain(t *testing.T) {
+	_, plans, _ := leads(t, smallTopology(),
+		JoinedMember{ID: "a", Metadata: word(assignor.Subscription{Generation: -1}, assignor.MemberData{Draining: true})},
+		JoinedMember{ID: "b", Metadata: word(assignor.Subscription{Generation: -1}, assignor.MemberData{})},
+	)
+	require.Equal(t, []int{2, 1}, []int{plans["a"].Members, plans["a"].Draining})
+	r := newRig(t).syncing().syncDone(assignor.PlanData{Members: 2, Draining: 1})
+	require.Equal(t, 1, want[Assigned](r).Draining)
+}

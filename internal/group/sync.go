@@ -102,7 +102,7 @@ func (m *Machine) apply(ev SyncDone) {
 		moves = m.plan.Moves
 	}
 	m.do(Assigned{
-		Generation: m.round, MemberID: m.memberID, Members: plan.Members, Tasks: m.applied.active, Marks: m.applied.marks,
+		Generation: m.round, MemberID: m.memberID, Members: plan.Members, Draining: plan.Draining, Tasks: m.applied.active, Marks: m.applied.marks,
 		Learners: m.applied.coming, Standbys: m.standbys(plan), Counts: plan.Counts, Reason: m.reason,
 		Leader: leads, Moves: moves, Unassigned: m.plan.Unassigned, Degraded: m.plan.Degraded,
 	})
