@@ -31,8 +31,8 @@ func hasChangelogs(s *task.Spec) bool {
 
 // runsHere says that the life is, or shall be, the one that processes.
 func (l *life) runsHere() bool {
-	if l.state == lifeClosing {
-		return !l.again || l.then == Active
+	if l.state == lifeClosing && l.again {
+		return l.then == Active
 	}
 	return l.role == Active
 }

@@ -303,6 +303,18 @@ func TestCopyThatIsNotWantedAnyMoreIsClosedAndSaidToBeOnDisk(t *testing.T) {
 	require.Equal(t, []assignor.Replica{{Task: id10, Kind: assignor.OnDisk, Lag: assignor.LagUnknown}}, w.declared().Replicas)
 }
 
+func TestChangelogThatCannotBeReadEndsACopyAndNothingElse(t *testing.T) {
+	w := following(t, nil, Standby)
+	w.step(PartStopped{PartFailed{Source: w.log(), Offset: 3, Code: kcode.CorruptMessage, Err: errDown}})
+	require.Len(t, acted[CloseStores](w), 1)
+	require.ErrorContains(t, w.notices(NoticeRetry)[0].Err, "log-0")
+	require.Equal(t, Running, w.e.State())
+	w.step(StoresClosed{Task: id10, Epoch: w.key(id10)})
+	w.rebalance()
+	w.assignPlan(copyPlan(Standby))
+	require.Len(t, acted[OpenStores](w), 1, "it may be readable by now")
+}
+
 func TestBoardLetsOnlyWhatIsLearnedBeReleased(t *testing.T) {
 	cases := []struct {
 		name string

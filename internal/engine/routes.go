@@ -222,12 +222,18 @@ func (e *Engine) partStopped(ev PartFailed) {
 	}
 	e.routes.waiting = true
 	r.broker, r.offset = unknownLeader, ev.Offset
-	if ev.Code != kcode.OffsetOutOfRange {
-		delete(e.routes.all, ev.Source)
-		e.fail(&FetchError{Part: ev.Source.TopicPartition, Offset: ev.Offset, Code: ev.Code, Err: ev.Err})
+	if ev.Code == kcode.OffsetOutOfRange {
+		r.lost = true
 		return
 	}
-	r.lost = true
+	delete(e.routes.all, ev.Source)
+	why := &FetchError{Part: ev.Source.TopicPartition, Offset: ev.Offset, Code: ev.Code, Err: ev.Err}
+	if l := e.holder(ev.Source.Task, ev.Source.Epoch); r.purpose == Restore && l != nil && l.role != Active {
+		e.note(Notice{Kind: NoticeRetry, What: "copy of task " + l.id.String(), Err: why})
+		e.closeLife(l) // whoever runs the task is none the worse; the copy is made again when the group asks for it
+		return
+	}
+	e.fail(why)
 }
 
 // listLost asks for the bounds of the partitions whose offset is out of range.
