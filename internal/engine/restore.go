@@ -260,14 +260,15 @@ func (e *Engine) partApplied(l *life, p *restorePart) {
 
 // progress tells how far a restore has come. Of a changelog that is followed it is told until it has been caught up with once.
 func (e *Engine) progress(l *life, p *restorePart) {
-	if p.caught || p.pos < p.end && e.now.Sub(p.told) < time.Second {
+	over := p.pos >= p.end || p.tail && p.pos >= p.goal
+	if p.caught || !over && e.now.Sub(p.told) < time.Second {
 		return
 	}
 	p.told = e.now
 	n := Notice{
 		Kind: NoticeRestore, Task: l.id, Role: l.role, Part: p.tp, Start: p.begin, Position: p.pos, End: p.end, Records: p.records, Took: e.now.Sub(p.started),
 	}
-	if p.pos >= p.end || p.tail && p.pos >= p.goal {
+	if over {
 		n.Kind, p.caught = NoticeRestoreEnd, true
 	}
 	e.note(n)

@@ -610,3 +610,16 @@ func TestRebalanceIsMeasuredFromTheMomentItIsHeardOf(t *testing.T) {
 	require.Equal(t, []Pause{{Task: id10, For: 300 * time.Millisecond, Moved: true}}, n.Paused, "it stood still while it was released, too")
 	require.Empty(t, n.Tasks)
 }
+
+func TestCopyThatHasPassedWhatWasTheEndIsToldToBeRestored(t *testing.T) {
+	w := following(t, func(c *Config) { c.RestoreBytes = 1 }, Learner)
+	w.reads(8, 20)
+	w.step(Applied{Task: id10, Epoch: w.key(id10)})
+	ends := w.notices(NoticeRestoreEnd)
+	require.Len(t, ends, 1, "its log grows on")
+	require.Equal(t, Learner, ends[0].Role)
+	w.reads(20, 20)
+	w.alive(tailEvery + 250*time.Millisecond)
+	w.step(Applied{Task: id10, Epoch: w.key(id10)})
+	require.Len(t, w.notices(NoticeRestoreEnd), 1, "once")
+}
