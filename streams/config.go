@@ -249,10 +249,8 @@ func (c Config) validate(stateful bool) error {
 	if c.Memory < minMemory {
 		fault("Memory is %d bytes: at least %d MiB are needed, or 0 for the default of 512 MiB", c.Memory, minMemory>>20)
 	}
-	if c.MaxRecordBytes < 0 || c.CommitBytes < 0 || c.Capacity < 0 || c.MaxStuck < 0 {
-		fault("MaxRecordBytes, CommitBytes, Capacity and MaxStuck must not be negative (0 means the default)")
-	}
-	c.validateCopies(fault)
+	c.validateNumbers(fault)
+	c.validateTags(fault)
 	if c.Replication < -1 {
 		fault("Replication is %d: use a positive number, or 0 for the brokers' default", c.Replication)
 	}
@@ -284,6 +282,21 @@ func (c Config) validateTimes(fault func(string, ...any)) {
 	}
 }
 
+func (c Config) validateNumbers(fault func(string, ...any)) {
+	numbers := []struct {
+		name string
+		n    int64
+	}{
+		{"MaxRecordBytes", int64(c.MaxRecordBytes)}, {"CommitBytes", int64(c.CommitBytes)}, {"Capacity", int64(c.Capacity)}, {"MaxStuck", int64(c.MaxStuck)},
+		{"Standbys", int64(c.Standbys)}, {"LearnersPerProcess", int64(c.LearnersPerProcess)}, {"Learners", int64(c.Learners)}, {"AcceptableLag", c.AcceptableLag},
+	}
+	for _, f := range numbers {
+		if f.n < 0 {
+			fault("%s is %d: it must be positive, or 0 for the default", f.name, f.n)
+		}
+	}
+}
+
 // The most that Tags may be: every process repeats them in every rebalance. They are Kafka Streams'.
 const (
 	maxTags     = 5
@@ -291,10 +304,7 @@ const (
 	maxTagValue = 30
 )
 
-func (c Config) validateCopies(fault func(string, ...any)) {
-	if c.Standbys < 0 || c.LearnersPerProcess < 0 || c.Learners < 0 || c.AcceptableLag < 0 {
-		fault("Standbys, LearnersPerProcess, Learners and AcceptableLag must not be negative (0 means the default)")
-	}
+func (c Config) validateTags(fault func(string, ...any)) {
 	if len(c.Tags) > maxTags {
 		fault("Tags has %d tags: use %d at the most", len(c.Tags), maxTags)
 	}
@@ -305,7 +315,7 @@ func (c Config) validateCopies(fault func(string, ...any)) {
 	}
 	for i, key := range c.SpreadTags {
 		if _, has := c.Tags[key]; !has {
-			fault("SpreadTags has %q, which is not in Tags: say there where this process is", key)
+			fault("SpreadTags has %q, which is not a key of Tags: set it there, to where this process is", key)
 		}
 		if slices.Contains(c.SpreadTags[:i], key) {
 			fault("SpreadTags has %q twice", key)

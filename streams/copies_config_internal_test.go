@@ -38,15 +38,15 @@ func TestFaultsOfTheConfigurationOfCopies(t *testing.T) {
 		change func(*Config)
 		says   string
 	}{
-		"standbys":    {func(c *Config) { c.Standbys = -1 }, "Standbys"},
-		"lag":         {func(c *Config) { c.AcceptableLag = -1 }, "AcceptableLag"},
+		"standbys":    {func(c *Config) { c.Standbys = -1 }, "Standbys is -1: it must be positive, or 0 for the default"},
+		"lag":         {func(c *Config) { c.AcceptableLag = -1 }, "AcceptableLag is -1"},
 		"coalesce":    {func(c *Config) { c.Coalesce = -1 }, "Coalesce is -1ns: it must be positive, or 0 for the default"},
 		"cleanup":     {func(c *Config) { c.StateCleanup = -1 }, "StateCleanup"},
 		"drain":       {func(c *Config) { c.DrainTimeout = -1 }, "DrainTimeout"},
 		"many tags":   {func(c *Config) { c.Tags = many }, "Tags has 6 tags: use 5 at the most"},
 		"no key":      {func(c *Config) { c.Tags = map[string]string{"": "x"} }, `Tags has ""="x": a key takes 1 to 20 bytes`},
 		"long value":  {func(c *Config) { c.Tags = map[string]string{"zone": "a zone with a name that is long"} }, "a value up to 30"},
-		"unknown tag": {func(c *Config) { c.SpreadTags = []string{"zone"} }, `SpreadTags has "zone", which is not in Tags: say there where this process is`},
+		"unknown tag": {func(c *Config) { c.SpreadTags = []string{"zone"} }, `SpreadTags has "zone", which is not a key of Tags: set it there, to where this process is`},
 		"tag twice": {func(c *Config) {
 			c.Tags, c.SpreadTags = map[string]string{"zone": "a"}, []string{"zone", "zone"}
 		}, `SpreadTags has "zone" twice`},

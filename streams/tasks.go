@@ -30,7 +30,8 @@ type TaskInfo struct {
 	Owner string
 	// Lag is how many changelog records the state here is behind: 0 for a task that runs, -1 where it is not known yet.
 	Lag int64
-	// Position is the offset of its first changelog up to which the state is on disk; -1 where there is none.
+	// Position is the offset of its first changelog that the state here has come to; -1 where there is none. Its newest part may be in memory
+	// only: after a crash it is read from the changelog again.
 	Position int64
 	// Ready is set for a learner that could take its task over.
 	Ready bool

@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -49,8 +50,32 @@ func (c *connection) config(getenv func(string) string) (kafka.Config, error) {
 			return kafka.Config{}, fmt.Errorf("-ca: %s holds no PEM certificate", c.ca)
 		}
 	}
-	if c.mechanism != "" || c.user != "" {
+	if err := c.credentials(getenv); err != nil {
+		return kafka.Config{}, err
+	}
+	if c.mechanism != "" {
 		cfg.SASL = kafka.SASL{Mechanism: kafka.Mechanism(c.mechanism), User: c.user, Password: getenv(passwordVariable)}
 	}
 	return cfg, cfg.Validate()
+}
+
+// credentials says what is missing by the names that it has here.
+func (c *connection) credentials(getenv func(string) string) error {
+	switch kafka.Mechanism(c.mechanism) {
+	case "":
+		if c.user != "" {
+			return errors.New("-user needs -sasl: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")
+		}
+		return nil
+	case kafka.Plain, kafka.ScramSHA256, kafka.ScramSHA512:
+	default:
+		return fmt.Errorf("-sasl %s is not known: use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512", c.mechanism)
+	}
+	if c.user == "" {
+		return errors.New("-sasl needs -user")
+	}
+	if getenv(passwordVariable) == "" {
+		return errors.New("-sasl needs a password: set " + passwordVariable + " in the environment")
+	}
+	return nil
 }

@@ -51,6 +51,9 @@ func groupDescribe(ctx context.Context, args []string, out, diagnostics io.Write
 	case app == "":
 		fmt.Fprintln(diagnostics, "understudy group describe: -app is missing: give the application's id")
 		return errUsage
+	case timeout <= 0:
+		fmt.Fprintf(diagnostics, "understudy group describe: -timeout is %v: it must be positive\n", timeout)
+		return errUsage
 	case conn.brokers == "":
 		fmt.Fprintln(diagnostics, "understudy group describe: -brokers is missing: give at least one host:port")
 		return errUsage
@@ -123,9 +126,9 @@ func foreign(d kafka.GroupDescription) error {
 	case d.State == "Dead":
 		return fmt.Errorf("there is no group %q on these brokers: -app must be the application's id, and the application must have run there", d.Group)
 	case d.ProtocolType != "" && d.ProtocolType != "consumer":
-		return fmt.Errorf("group %q is no application of this runtime: its protocol type is %q (state %s, %d members)", d.Group, d.ProtocolType, d.State, len(d.Members))
+		return fmt.Errorf("group %q is no application of this runtime: its protocol type is %q (state %s, members: %d)", d.Group, d.ProtocolType, d.State, len(d.Members))
 	case d.Protocol != "" && d.Protocol != group.Protocol:
-		return fmt.Errorf("group %q is no application of this runtime: its members are consumers with the protocol %q, and this runtime's is %q (state %s, %d members)",
+		return fmt.Errorf("group %q is no application of this runtime: its members are consumers with the protocol %q, and this runtime's is %q (state %s, members: %d)",
 			d.Group, d.Protocol, group.Protocol, d.State, len(d.Members))
 	}
 	return nil

@@ -90,6 +90,7 @@ func TestCommandLine(t *testing.T) {
 		{"no app", []string{"group", "describe", "-brokers", "localhost:1"}, "-app is missing", errUsage},
 		{"no brokers", []string{"group", "describe", "-app", "a"}, "-brokers is missing", errUsage},
 		{"an argument", []string{"group", "describe", "-app", "a", "-brokers", "localhost:1", "app2"}, `"app2" is no flag`, errUsage},
+		{"no time", []string{"group", "describe", "-app", "a", "-brokers", "localhost:1", "-timeout", "0s"}, "-timeout is 0s", errUsage},
 		{"an unknown flag", []string{"group", "describe", "-what"}, "-what", errUsage},
 	}
 	for _, c := range cases {
@@ -113,9 +114,18 @@ func TestConnection(t *testing.T) {
 	c = connection{brokers: "a:1", ca: "main_test.go"}
 	_, err = c.config(password)
 	require.ErrorContains(t, err, "holds no PEM certificate")
-	c = connection{brokers: "a:1", user: "u"}
-	_, err = c.config(password)
-	require.ErrorContains(t, err, "Mechanism")
+	for says, c := range map[string]connection{
+		"-user needs -sasl":      {user: "u"},
+		"-sasl needs -user":      {mechanism: "PLAIN"},
+		"-sasl FOO is not known": {user: "u", mechanism: "FOO"},
+	} {
+		c.brokers = "a:1"
+		_, err = c.config(password)
+		require.ErrorContains(t, err, says)
+	}
+	c = connection{brokers: "a:1", user: "u", mechanism: "SCRAM-SHA-256"}
+	_, err = c.config(func(string) string { return "" })
+	require.ErrorContains(t, err, "UNDERSTUDY_PASSWORD")
 	c = connection{brokers: "nonsense"}
 	_, err = c.config(password)
 	require.ErrorContains(t, err, "host:port")

@@ -26,6 +26,9 @@ func (v *view) text() string {
 	if rebalancing(v.State) {
 		b.WriteString("\nThe group rebalances: the coordinator shows no assignment until that is over.\n")
 	}
+	if v.State == "Empty" {
+		b.WriteString("\nNobody is in the group: no process of the application runs.\n")
+	}
 	for _, m := range v.Members {
 		b.WriteByte('\n')
 		m.text(&b)
@@ -33,8 +36,16 @@ func (v *view) text() string {
 	if len(v.Unassigned) > 0 {
 		fmt.Fprintf(&b, "\nunassigned  %s\n", strings.Join(v.Unassigned, " "))
 	}
+	if len(v.Moves) > 0 {
+		b.WriteString("\nmoves of the last rebalance\n")
+		table(&b, func(t *tabwriter.Writer) {
+			for _, m := range v.Moves {
+				fmt.Fprintf(t, "  %s\t%s\n", m.Kind, m.Reason)
+			}
+		})
+	}
 	if v.Generation >= 0 {
-		fmt.Fprintf(&b, "\nLags and readiness are those that the members declared for generation %d.\n", v.Generation)
+		fmt.Fprintf(&b, "\nLags and readiness are those that the members declared when they joined generation %d; ? is what they could not say.\n", v.Generation)
 	}
 	if len(v.Partitions) > 0 {
 		b.WriteByte('\n')
@@ -64,7 +75,7 @@ func (v *view) count() string {
 	if v.unread() != nil {
 		unassigned = " as far as can be read"
 	}
-	return fmt.Sprintf("%d: %d active (%d of them moving)%s; %d learned, %d standby", v.Tasks, active, moving, unassigned, learners, standbys)
+	return fmt.Sprintf("%d: %d active (%d of them moving)%s; %d being learned, %d standby copies", v.Tasks, active, moving, unassigned, learners, standbys)
 }
 
 func (m *memberView) text(b *strings.Builder) {
@@ -105,9 +116,6 @@ func (m *memberView) text(b *strings.Builder) {
 	}
 	if len(m.Unfit) > 0 {
 		fmt.Fprintf(b, "  unfit: %s\n", strings.Join(m.Unfit, " "))
-	}
-	for _, reason := range m.Moves {
-		fmt.Fprintf(b, "  move: %s\n", reason)
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/hex"
 	"fmt"
 	"maps"
@@ -21,6 +22,7 @@ type view struct {
 	Tasks      int             `json:"tasks"`
 	Members    []memberView    `json:"members"`
 	Unassigned []string        `json:"unassigned"`
+	Moves      []moveView      `json:"moves"` // of the last rebalance
 	Partitions []partitionView `json:"partitions,omitempty"`
 }
 
@@ -39,10 +41,18 @@ type memberView struct {
 	Standbys        []copyView        `json:"standbys"`
 	OnDisk          []copyView        `json:"onDisk"`
 	Unfit           []string          `json:"unfit,omitempty"`
-	Moves           []string          `json:"moves,omitempty"` // the reasons of those that begin or end here
 	// Problems say what of the member's bytes could not be read; Partitions are those of the standard part of its assignment then.
 	Problems   []string `json:"problems,omitempty"`
 	Partitions []string `json:"partitions,omitempty"`
+}
+
+// moveView is a change of a task's owner. Kind is begun, done, or placed if nobody ran the task.
+type moveView struct {
+	Task   string `json:"task"`
+	Kind   string `json:"kind"`
+	From   string `json:"from,omitempty"`
+	To     string `json:"to"`
+	Reason string `json:"reason"`
 }
 
 // activeView is a task that runs. Receiver is the member that shall have it, if it moves; Ready: it is to be given up in the next round.
@@ -98,6 +108,7 @@ func viewOf(d kafka.GroupDescription) view {
 		v.Members = append(v.Members, m.view(owners))
 		blind = blind || len(m.bad) > 0
 	}
+	v.Moves = movesOf(all)
 	for _, sub := range slices.Sorted(maps.Keys(tasks)) {
 		v.Tasks += int(tasks[sub])
 		for p := range tasks[sub] {
@@ -107,6 +118,34 @@ func viewOf(d kafka.GroupDescription) view {
 		}
 	}
 	return v
+}
+
+// movesOf are the moves that the members were told of, each once, in the order of the tasks.
+func movesOf(all []decoded) []moveView {
+	var moves []assignor.Move
+	for _, m := range all {
+		moves = append(moves, m.plan.Moves...)
+	}
+	slices.SortFunc(moves, func(a, b assignor.Move) int {
+		return cmp.Or(a.Task.Compare(b.Task), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.To, b.To))
+	})
+	moves = slices.Compact(moves)
+	out := make([]moveView, len(moves))
+	for i, m := range moves {
+		out[i] = moveView{Task: m.Task.String(), Kind: kindOf(m), From: m.From, To: m.To, Reason: m.Reason}
+	}
+	return out
+}
+
+func kindOf(m assignor.Move) string {
+	switch m.Kind {
+	case assignor.Transferred:
+		return "done"
+	case assignor.Placed:
+		return "placed"
+	default:
+		return "begun"
+	}
 }
 
 // decode takes a member's bytes apart. While the group rebalances the coordinator shows none, and that is no fault.
@@ -163,9 +202,6 @@ func (m *decoded) view(owners map[task.ID]string) memberView {
 		if r.Kind == assignor.OnDisk && owners[r.Task] != m.ID && !planned[r.Task] {
 			v.OnDisk = append(v.OnDisk, m.copyOf(r.Task, owners, assignor.OnDisk))
 		}
-	}
-	for _, k := range m.plan.Moves {
-		v.Moves = append(v.Moves, k.Reason)
 	}
 	for _, id := range m.data.Unfit {
 		v.Unfit = append(v.Unfit, id.String())

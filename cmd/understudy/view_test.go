@@ -48,7 +48,11 @@ func running() kafka.GroupDescription {
 		assignor.PlanData{Active: append(ids(0, 5), ids(1, 0, 1)...)}, 5)
 	c := member("worker-c", assignor.Subscription{Generation: -1, Topics: []string{"in"}},
 		assignor.MemberData{Process: [16]byte{3}, TopologyVersion: 2, Capacity: 1, Replicas: []assignor.Replica{{Task: id(0, 0), Kind: assignor.Learner, Lag: 120, CatchUp: 3}}},
-		assignor.PlanData{Active: ids(1, 2), Learners: []assignor.Incoming{{Task: id(0, 0)}, {Task: id(0, 3), Instant: true}}})
+		assignor.PlanData{Active: ids(1, 2), Learners: []assignor.Incoming{{Task: id(0, 0)}, {Task: id(0, 3), Instant: true}},
+			Moves: []assignor.Move{
+				{Task: id(1, 2), Kind: assignor.Transferred, From: "worker-b", To: "worker-c", Reason: "task 1_2 has moved to worker-c: worker-b has handed it over"},
+				{Task: id(0, 0), Kind: assignor.Marked, From: "worker-a", To: "worker-c", Reason: "task 0_0 moves to worker-c: worker-a has 3 more tasks"}, // worker-a knows it too
+			}})
 	return kafka.GroupDescription{Group: "orders", State: "Stable", ProtocolType: "consumer", Protocol: "learner-v1", Members: []kafka.DescribedMember{a, b, c}}
 }
 
