@@ -49,7 +49,7 @@ func (v *view) settleReleases() {
 			v.own(t, to)
 			t.fresh = true
 			v.moves = append(v.moves, Move{Task: t.id, Kind: Transferred, From: v.name(from), To: v.name(to),
-				Reason: fmt.Sprintf("task %s moves to %s: %s gave it up for it", t.id, v.name(to), v.name(from))})
+				Reason: fmt.Sprintf("task %s has moved to %s: %s has handed it over", t.id, v.name(to), v.name(from))})
 		case !v.members[from].unfit[t.id]:
 			v.own(t, from)
 			t.pinned = t.pinned || v.members[from].Opaque

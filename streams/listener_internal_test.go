@@ -26,18 +26,18 @@ var moved = task.ID{Subtopology: 1, Partition: 3}
 func TestRebalanceIsToldWithItsReasons(t *testing.T) {
 	var got RebalanceInfo
 	logs := heard(Listener{Rebalanced: func(i RebalanceInfo) { got = i }}, engine.Notice{
-		Kind: engine.NoticeRebalanced, Generation: 7, Text: "a rebalance is under way", Took: time.Second, Tasks: []task.ID{{}}, Leader: true,
+		Kind: engine.NoticeRebalanced, Generation: 7, Text: "another member joined, left or asked for it", Took: time.Second, Tasks: []task.ID{{}}, Leader: true,
 		Moves: []assignor.Move{
-			{Task: moved, Kind: assignor.Transferred, From: "a", To: "b", Reason: "task 1_3 moves to b: a gave it up for it"},
+			{Task: moved, Kind: assignor.Transferred, From: "a", To: "b", Reason: "task 1_3 has moved to b: a has handed it over"},
 			{Task: task.ID{Partition: 1}, Kind: assignor.Placed, To: "b", Reason: "task 0_1 goes to b: nobody runs it"},
 		},
 		Paused:     []engine.Pause{{Task: moved, For: 12 * time.Millisecond, Moved: true}},
 		Unassigned: []task.ID{{Subtopology: 9}}, What: "task 1_3 has two owners",
 	})
 	require.Equal(t, RebalanceInfo{
-		Generation: 7, Reason: "a rebalance is under way", Took: time.Second, Tasks: []TaskID{{}}, Leader: true,
+		Generation: 7, Reason: "another member joined, left or asked for it", Took: time.Second, Tasks: []TaskID{{}}, Leader: true,
 		Moves: []Move{
-			{Task: moved, Kind: MoveDone, From: "a", To: "b", Reason: "task 1_3 moves to b: a gave it up for it"},
+			{Task: moved, Kind: MoveDone, From: "a", To: "b", Reason: "task 1_3 has moved to b: a has handed it over"},
 			{Task: task.ID{Partition: 1}, Kind: MovePlaced, To: "b", Reason: "task 0_1 goes to b: nobody runs it"},
 		},
 		Paused:     []Pause{{Task: moved, For: 12 * time.Millisecond, Moved: true}},
@@ -48,9 +48,9 @@ func TestRebalanceIsToldWithItsReasons(t *testing.T) {
 	require.Equal(t, zap.InfoLevel, logs[0].Level)
 	require.Equal(t, "rebalanced", logs[0].Message)
 	require.Equal(t, map[string]any{
-		"generation": int32(7), "reason": "a rebalance is under way", "took": time.Second, "tasks": []any{"0_0"},
+		"generation": int32(7), "reason": "another member joined, left or asked for it", "took": time.Second, "tasks": []any{"0_0"},
 		"moves": []any{
-			map[string]any{"task": "1_3", "move": "done", "from": "a", "to": "b", "reason": "task 1_3 moves to b: a gave it up for it"},
+			map[string]any{"task": "1_3", "move": "done", "from": "a", "to": "b", "reason": "task 1_3 has moved to b: a has handed it over"},
 			map[string]any{"task": "0_1", "move": "placed", "to": "b", "reason": "task 0_1 goes to b: nobody runs it"},
 		},
 		"paused": []any{map[string]any{"task": "1_3", "for": 12 * time.Millisecond, "moved": true}},

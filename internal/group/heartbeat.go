@@ -93,7 +93,7 @@ func (m *Machine) onHeartbeat(ev HeartbeatDone) {
 	case kcode.RebalanceInProgress:
 		m.lease.alive(ev.Sent)
 		if m.phase == joined && current {
-			m.prepare("a rebalance is under way")
+			m.prepare(OthersAsked)
 		}
 	case kcode.IllegalGeneration:
 		m.generationGone(current)

@@ -9,6 +9,9 @@ import (
 // Protocol is the name of the group protocol that members agree on.
 const Protocol = "learner-v1"
 
+// OthersAsked is the reason of a member that joins because the coordinator has called everybody.
+const OthersAsked = "another member joined, left or asked for it"
+
 // prepare begins a round: marked tasks are released first.
 func (m *Machine) prepare(reason string) {
 	m.phase, m.mustJoin, m.reason, m.pending = preparing, true, reason, ""

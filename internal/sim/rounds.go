@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/understudy-streams/understudy/internal/engine"
+	"github.com/understudy-streams/understudy/internal/group"
 	"github.com/understudy-streams/understudy/internal/modelbroker"
 	"github.com/understudy-streams/understudy/task"
 )
@@ -48,7 +49,7 @@ func (r *rounds) healed() { r.heal = r.o.w.broker.Group(groupName).Generation }
 
 // joins notes why a member joins.
 func (r *rounds) joins(reason string) {
-	if reason != "a rebalance is under way" {
+	if reason != group.OthersAsked {
 		r.reasons = append(r.reasons, reason)
 	}
 }
