@@ -121,7 +121,9 @@ type Config struct {
 	Heartbeat time.Duration
 	// Capacity is the share of the work that this process takes, relative to the others'. Defaults to 1.
 	Capacity int
-	// TopologyVersion tells versions of the program apart in a rolling upgrade: of two different topologies the higher version wins.
+	// TopologyVersion tells versions of the program apart in a rolling upgrade: what has changed runs only where the version is highest. Raise it
+	// with every change of the topology: a process whose topology differs from the others' under the same version ends with an error. Defaults to
+	// 0.
 	TopologyVersion int32
 	// Rack is where this process runs. Kafka key: client.rack.
 	Rack string

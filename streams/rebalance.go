@@ -13,7 +13,7 @@ import (
 // RebalanceInfo says how a rebalance went, as this process saw it.
 type RebalanceInfo struct {
 	Generation int32
-	// Reason is why this process took part: what it asked for itself, or that others did.
+	// Reason is why this process took part, in words: what it asked for itself, or that another member joined, left or asked for it.
 	Reason string
 	// Took is the time from the moment at which this process heard of the rebalance to its new assignment. Tasks run on meanwhile, but for those
 	// of Paused.

@@ -75,7 +75,7 @@ func (m *Machine) apply(ev SyncDone) {
 		plan = assignor.PlanData{}
 	}
 	if plan.Code == assignor.TopologyConflict {
-		m.die(fmt.Errorf("%w (version %d)", ErrTopologyConflict, m.cfg.TopologyVersion))
+		m.die(fmt.Errorf("%w (here it is %d)", ErrTopologyConflict, m.cfg.TopologyVersion))
 		return
 	}
 	m.lease.grant(ev.Sent)
@@ -187,4 +187,4 @@ func sameTasks(a, b []assignor.Incoming) bool {
 }
 
 // ErrTopologyConflict stops a member whose topology differs from the group's under the same version.
-var ErrTopologyConflict = errors.New("group: other members run another topology under the same TopologyVersion; raise it with every change of the topology")
+var ErrTopologyConflict = errors.New("group: other processes run another topology under the same TopologyVersion: raise it with every change of the topology")
