@@ -225,9 +225,6 @@ func (e *Engine) lose(a group.Lost) {
 	e.do(ToSender{Event: DropAll{Epoch: e.epochs}})
 	e.committer.drop()
 	for _, l := range slices.Clone(e.order) {
-		if l.learn != nil { // what the board says names a member that may be no more
-			l.learn.shown, l.learn.told = false, false
-		}
 		switch {
 		case l.state == lifeClosing:
 			l.again = l.again && l.then != Active
