@@ -89,7 +89,11 @@ func (o *oracle) joins(p *process, a group.Action) {
 		return
 	}
 	o.claims(p, s, d)
+	clear(p.told)
 	for _, r := range d.Replicas {
+		if r.Kind == assignor.OnDisk {
+			p.told[r.Task] = true
+		}
 		if r.Kind != assignor.Learner || !r.Ready {
 			continue
 		}
@@ -120,6 +124,9 @@ func (o *oracle) claims(p *process, s assignor.Subscription, d assignor.MemberDa
 	for _, t := range p.engine.Tasks() {
 		if t.Role == engine.Active && (t.State == "running" || t.State == "releasing") && !claimed[t.Task] {
 			o.w.violatedTask(t.Task, "%s runs task %v and does not claim it", p.name, t.Task)
+		}
+		if t.Role == engine.Active && (t.State == "opening" || t.State == "restoring") && t.Task.Subtopology == 1 && claimed[t.Task] && p.orderly() && !p.engine.Joined() {
+			o.w.violatedTask(t.Task, "%s claims task %v, which it has not begun to run", p.name, t.Task)
 		}
 	}
 }

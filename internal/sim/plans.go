@@ -154,8 +154,7 @@ func (w *world) drainOne(done func()) {
 	if p := w.retire(); p != nil {
 		w.fault("%s is drained", p.name)
 		w.saw(Drained)
-		p.tell(engine.Drain{Within: 25 * time.Second})
-		p.draining = true
+		p.tell(engine.Drain{})
 	}
 	done()
 }

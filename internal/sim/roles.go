@@ -24,7 +24,8 @@ type roles struct {
 	was         map[task.ID]engine.Role // followers before the present step
 	boardFailed int                     // requests to the readiness board
 	boardWrite  uint64                  // the one on the way that writes to it
-	draining    bool
+	told        map[task.ID]bool        // states on disk that the join under way tells of
+	lost        bool                    // the membership, in the present step
 }
 
 // pause is a task that was released, in a generation, for a member.
@@ -42,7 +43,7 @@ type applied struct {
 
 func (r *roles) init() {
 	*r = roles{
-		handed: map[int32]assignor.PlanData{}, paused: map[task.ID]pause{}, heard: map[int32]bool{}, opened: map[task.ID]uint64{}, promoting: map[task.ID]uint64{},
+		handed: map[int32]assignor.PlanData{}, paused: map[task.ID]pause{}, heard: map[int32]bool{}, told: map[task.ID]bool{}, opened: map[task.ID]uint64{}, promoting: map[task.ID]uint64{},
 		was: map[task.ID]engine.Role{},
 	}
 }
@@ -94,7 +95,7 @@ func planIn(b []byte) (assignor.PlanData, bool) {
 
 // before notes who follows what, before a step that may bring an assignment.
 func (p *process) before(ev engine.Event) {
-	p.assigned = false
+	p.assigned, p.lost = false, false
 	if c, ok := ev.(engine.OffsetsCommitted); ok && c.Request == p.boardWrite {
 		p.boardWrite = 0
 	}
@@ -122,6 +123,7 @@ func (o *oracle) gets(p *process, generation int32) {
 	}
 	before := p.plan
 	clear(p.handed)
+	clear(p.told)
 	p.plan, p.assigned = applied{generation, plan}, true
 	p.heard[generation] = true
 	maps.DeleteFunc(p.promoting, func(id task.ID, _ uint64) bool { return !slices.Contains(plan.Active, id) })
@@ -225,6 +227,13 @@ func (o *oracle) closesStore(p *process, id task.ID) {
 	if _, ok := p.promoting[id]; ok && p.orderly() {
 		o.w.violatedTask(id, "%s closes the store of task %v, which it is to run", p.name, id)
 	}
+	if p.lost && p.orderly() {
+		for _, t := range p.engine.Tasks() {
+			if t.Task == id && t.Role != engine.Active {
+				o.w.violatedTask(id, "%s closes its copy of task %v because its membership is over", p.name, id)
+			}
+		}
+	}
 	delete(p.promoting, id)
 	delete(p.opened, id)
 }
@@ -240,6 +249,9 @@ func (o *oracle) drops(p *process, id task.ID) {
 	if _, ok := p.plan.roles()[id]; ok && p.plan.generation > 0 {
 		o.w.violatedTask(id, "%s deletes the state of task %v, which its plan has", p.name, id)
 	}
+	if p.told[id] {
+		o.w.violatedTask(id, "%s deletes the state of task %v, of which the join under way tells", p.name, id)
+	}
 	if _, ok := p.opened[id]; ok {
 		o.w.violatedTask(id, "%s deletes the state of task %v, which is open", p.name, id)
 	}
@@ -251,6 +263,8 @@ func (o *oracle) moved(p *process, n engine.Notice) {
 	case engine.NoticeAssigned:
 		o.gets(p, n.Generation)
 	case engine.NoticeLost:
+		p.lost = true
+		clear(p.told)
 		clear(p.promoting)
 		clear(p.paused)
 		p.plan = applied{}
