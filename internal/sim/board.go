@@ -125,7 +125,7 @@ func (o *oracle) claims(p *process, s assignor.Subscription, d assignor.MemberDa
 		if t.Role == engine.Active && (t.State == "running" || t.State == "releasing") && !claimed[t.Task] {
 			o.w.violatedTask(t.Task, "%s runs task %v and does not claim it", p.name, t.Task)
 		}
-		if t.Role == engine.Active && (t.State == "opening" || t.State == "restoring") && t.Task.Subtopology == 1 && claimed[t.Task] && p.orderly() && !p.engine.Joined() {
+		if t.Role == engine.Active && (t.State == "opening" || t.State == "restoring") && t.Task.Subtopology == 1 && claimed[t.Task] && o.rounds.current != nil && p.orderly() && !p.engine.Joined() {
 			o.w.violatedTask(t.Task, "%s claims task %v, which it has not begun to run", p.name, t.Task)
 		}
 	}

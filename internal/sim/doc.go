@@ -8,8 +8,11 @@
 //	world     the queue, the clock, the random numbers, the broker model
 //	link      a connection of a process to a node: order kept, requests and answers delayed, cut by faults
 //	host      a machine with its disk; process, what runs on it between two crashes
+//	scale     how the group keeps copies and learns; plans, how it changes: in every third run one plan is carried out and nothing else goes
+//	          wrong, and then what the protocol promises is held strictly: no task stops for nothing, none is restored where a copy was
 //	faults    what goes wrong; kinds, what of it had an effect, so that a test can say that all of it was tried
-//	oracle    what must hold at every moment; changes, of changelogs and stores; end, what must hold when the faults are over
+//	oracle    what must hold at every moment; changes, of changelogs and stores; end, what must hold when the faults are over;
+//	          roles, of copies and moves; board, of what joins and the readiness board say; rounds, of generations
 //	trace     what is said of a seed that failed: the partitions concerned first; ──▶ is a request, ◀── an answer, ──╳ one of them that is lost
 //
 // What it does not do: partitions are never added, brokers never lose what they have acknowledged, no topic is deleted, generations do not

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/understudy-streams/understudy/assignor"
 	"github.com/understudy-streams/understudy/internal/engine"
 	"github.com/understudy-streams/understudy/internal/kcode"
 	"github.com/understudy-streams/understudy/internal/modelbroker"
@@ -130,11 +131,46 @@ func TestOracleNotices(t *testing.T) {
 			w.oracle.noticed(a, engine.Notice{Kind: engine.NoticeAssigned, Generation: 2})
 			w.oracle.noticed(a, engine.Notice{Kind: engine.NoticeAssigned, Generation: 2})
 		}, "applies generation 2 after 2"},
+		{"a task that is to stay is paused", func(w *world, a, _ *process) {
+			w.oracle.pauses(a, id)
+		}, "A1 pauses task 1_0, which is to stay"},
+		{"a task is paused for one who is not ready", func(w *world, a, _ *process) {
+			a.plan.Marks = []assignor.Mark{{Task: id, Receiver: "b"}}
+			w.oracle.rows[counts(0)] = boardRow{member: "c"}
+			w.oracle.pauses(a, id)
+		}, "A1 pauses task 1_0, for which b is not known to be ready"},
+		{"a task is paused for nothing", func(w *world, a, b *process) {
+			b.heard = map[int32]bool{4: true}
+			w.oracle.rounds.current = &plan{}
+			w.oracle.rounds.paused(a, id, pause{since: w.now, generation: 4, receiver: b}, true)
+		}, "A1 paused task 1_0 for nothing"},
+		{"a copy is opened anew when it is made active", func(w *world, a, _ *process) {
+			a.promoting = map[task.ID]uint64{id: 3}
+			w.oracle.starts(a, engine.StartTask{Task: id, Stores: 4})
+		}, "A1 opens the store of task 1_0 anew to make it active"},
+		{"a state in a plan is deleted", func(w *world, a, _ *process) {
+			a.plan = applied{generation: 1, PlanData: assignor.PlanData{Standbys: []assignor.Copy{{Task: id}}}}
+			w.oracle.drops(a, id)
+		}, "A1 deletes the state of task 1_0, which its plan has"},
+		{"a state is restored by one who is to run it", func(w *world, a, _ *process) {
+			w.oracle.rounds.current = &plan{}
+			w.oracle.rounds.restores(a, engine.Notice{Task: id, End: 500})
+		}, "A1 restores task 1_0 from 0 to 500 to run it"},
+		{"a round that was asked for changes nothing", func(w *world, _, _ *process) {
+			w.oracle.rounds.current = &plan{}
+			w.oracle.rounds.joins("task 1_0 is learned")
+			w.oracle.rounds.plan()
+		}, "a round changes nothing, and was asked for because task 1_0 is learned"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(Config{Seed: 1}.withDefaults())
-			c.play(w, &process{w: w, host: w.hosts[0], name: "A1", abandons: map[task.ID]time.Time{}}, &process{w: w, host: w.hosts[1], name: "B1", abandons: map[task.ID]time.Time{}})
+			a := &process{w: w, host: w.hosts[0], name: "A1", abandons: map[task.ID]time.Time{}}
+			b := &process{w: w, host: w.hosts[1], name: "B1", abandons: map[task.ID]time.Time{}}
+			a.roles.init()
+			b.roles.init()
+			a.engine = running(t)
+			c.play(w, a, b)
 			require.ErrorContains(t, w.failed, c.says)
 		})
 	}
@@ -205,4 +241,13 @@ func TestTrace(t *testing.T) {
 	lines := play()
 	require.Greater(t, len(lines), 500)
 	require.Equal(t, lines, play())
+}
+
+// running is an engine that has begun and is not about to end.
+func running(t *testing.T) *engine.Engine {
+	e := engine.New(engine.Config{})
+	e.Step(epoch, engine.Start{})
+	e.Step(epoch, engine.TopicsReady{})
+	require.Equal(t, engine.Rebalancing, e.State())
+	return e
 }

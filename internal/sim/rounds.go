@@ -23,6 +23,7 @@ type rounds struct {
 	orphans int              // tasks whose owner has died, since the plan began
 	reasons []string         // why members have joined since the last plan was made
 	text    string           // of that plan
+	members []string         // in it
 	cold    map[learner]bool // in that plan
 	heal    int32            // the generation when the faults were over
 }
@@ -63,7 +64,14 @@ func voluntary(reason string) bool {
 func (r *rounds) plan() {
 	g := r.o.w.broker.Group(groupName)
 	text := planText(g)
-	asked := len(r.reasons) > 0 && !slices.ContainsFunc(r.reasons, func(s string) bool { return !voluntary(s) })
+	members := make([]string, len(g.Members))
+	for i, m := range g.Members {
+		members[i] = m.ID
+	}
+	slices.Sort(members)
+	same := slices.Equal(members, r.members) // who leaves or dies asks for no round
+	r.members = members
+	asked := same && len(r.reasons) > 0 && !slices.ContainsFunc(r.reasons, func(s string) bool { return !voluntary(s) })
 	if asked && text == r.text {
 		r.o.moves.Idle++
 		if r.current != nil {

@@ -39,6 +39,12 @@ func newScale(rng *rand.Rand, calm bool) scale {
 		return s
 	}
 	s.planned, s.plan, s.changes = rng.IntN(3) == 0, rng.IntN(len(plans)), rng.IntN(3)
+	if s.planned { // one record more or less is nothing that a plan fails over
+		s.policy.AcceptableLag = max(s.policy.AcceptableLag, 5)
+		if s.lag() == 5 && rng.IntN(3) == 0 {
+			s.policy.AcceptableLag = 0
+		}
+	}
 	if rng.IntN(4) == 0 && !s.planned {
 		s.boardLost = rng.Float64()
 	}
