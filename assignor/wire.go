@@ -34,6 +34,9 @@ type MemberData struct {
 	Learned         []task.ID
 	Unfit           []task.ID
 	Replicas        []Replica
+	// Inputs tell the subtopologies by what they read, whatever their numbers are in other versions of the program: Sum is over the first source
+	// topic.
+	Inputs []Hash
 }
 
 // PlanData is what the leader tells a member beside the standard assignment.
@@ -74,6 +77,7 @@ const (
 	fieldLearned  = 10
 	fieldUnfit    = 11
 	fieldReplicas = 12
+	fieldInputs   = 13
 
 	fieldGeneration = 1
 	fieldMembers    = 2
@@ -112,6 +116,7 @@ func (d MemberData) Append(dst []byte) []byte {
 	w.tasksField(fieldLearned, d.Learned)
 	w.tasksField(fieldUnfit, d.Unfit)
 	w.field(fieldReplicas, len(d.Replicas) > 0, func(w *writer) { w.replicas(d.Replicas) })
+	w.field(fieldInputs, len(d.Inputs) > 0, func(w *writer) { w.hashes(d.Inputs) })
 	return append(w.buf, fieldEnd)
 }
 
@@ -142,6 +147,8 @@ func DecodeMemberData(b []byte) (MemberData, error) {
 			d.Learned = append(d.Learned, r.tasks()...)
 		case fieldUnfit:
 			d.Unfit = append(d.Unfit, r.tasks()...)
+		case fieldInputs:
+			d.Inputs = append(d.Inputs, r.hashes()...)
 		case fieldReplicas:
 			d.Replicas = append(d.Replicas, r.replicas()...)
 		}

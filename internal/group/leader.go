@@ -12,6 +12,7 @@ import (
 func (m *Machine) lead(members []JoinedMember) ([]SyncAssignment, assignor.Plan) {
 	state := assignor.State{Subtopologies: m.topo.shape(), Policy: m.cfg.Policy}
 	foreign := foreigners{}
+	clear(m.numbers)
 	taken := memberOverhead * len(members)
 	for _, j := range members {
 		taken += len(j.Metadata)
@@ -36,6 +37,8 @@ func (m *Machine) read(j JoinedMember, foreign foreigners) assignor.Member {
 	if err != nil {
 		d = assignor.MemberData{}
 	}
+	m.numbers[j.ID] = m.topo.numbersOf(d.Inputs)
+	m.numbers[j.ID].read(&d)
 	out := assignor.Member{
 		ID: j.ID, Process: d.Process, Generation: s.Generation, Claims: slices.Clone(d.Claims), Released: d.Released, Learned: d.Learned,
 		Unfit: d.Unfit, Replicas: d.Replicas, Hashes: d.Hashes, TopologyVersion: d.TopologyVersion, Capacity: d.Capacity, Rack: s.Rack, Tags: d.Tags,
@@ -62,6 +65,7 @@ func (m *Machine) encode(plan assignor.Plan, foreign map[string][]task.TopicPart
 			Generation: m.round, Members: len(plan.Members), Draining: plan.Draining, Active: p.Active, Marks: p.Marks, Learners: p.Learners, Standbys: p.Standbys, Moves: p.Moves,
 			Counts: m.topo.counts(), Hashes: plan.Forms, FollowUp: p.FollowUp, Code: p.Code,
 		}
+		data[i] = m.numbers[p.ID].write(data[i])
 		digest.Write([]byte(p.ID))
 		digest.Write(data[i].Append(nil))
 	}

@@ -46,9 +46,10 @@ type Machine struct {
 	joinSeq  uint64
 	round    int32 // the generation that was joined and not yet applied
 	reason   string
-	pending  string        // why another round is wanted after this one
-	plan     assignor.Plan // the leader's, until it is applied
-	shrink   int           // how often a plan was too large in a row
+	pending  string              // why another round is wanted after this one
+	plan     assignor.Plan       // the leader's, until it is applied
+	numbers  map[string]*numbers // the leader's, of the members of the plan
+	shrink   int                 // how often a plan was too large in a row
 
 	followUps int // in a row, for the same tasks
 
@@ -84,7 +85,7 @@ const (
 
 // New returns a stopped machine.
 func New(cfg Config) *Machine {
-	return &Machine{cfg: cfg.withDefaults(), rng: rand.New(rand.NewPCG(cfg.Seed, 0x67726f7570)), applied: applied{generation: -1}}
+	return &Machine{cfg: cfg.withDefaults(), numbers: map[string]*numbers{}, rng: rand.New(rand.NewPCG(cfg.Seed, 0x67726f7570)), applied: applied{generation: -1}}
 }
 
 // State says where the member is.

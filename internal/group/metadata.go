@@ -76,7 +76,7 @@ func (m *Machine) subscription() (assignor.Subscription, assignor.MemberData) {
 	s := assignor.Subscription{Topics: m.topo.topics(), Owned: m.topo.ofTasks(m.declared.Claims), Generation: m.applied.generation, Rack: m.cfg.Rack}
 	d := assignor.MemberData{
 		Process: m.cfg.ProcessID, JoinSeq: m.joinSeq, TopologyVersion: m.cfg.TopologyVersion, Capacity: m.cfg.Capacity, Tags: m.cfg.Tags,
-		Hashes: m.topo.hashes(), Claims: m.declared.Claims, Released: m.declared.Released, Unfit: m.declared.Unfit,
+		Hashes: m.topo.hashes(), Inputs: m.topo.inputs(), Claims: m.declared.Claims, Released: m.declared.Released, Unfit: m.declared.Unfit,
 		Learned:  m.declared.Late,
 		Draining: m.draining,
 	}
