@@ -81,10 +81,11 @@ func (v *view) caughtUp(t *taskView, h held) bool {
 // fed says that the copy is kept up to date. How far any other is behind was found out some time ago, and it may be more by now.
 func (h held) fed() bool { return h.standby || h.learner || h.restoring }
 
-// compareHeld puts the copy that is closest to the end first; of equal ones that of a member which was about to run the task. Copies whose
-// lag is not known come after those, promises without a copy last.
+// compareHeld puts the copy that is closest to the end first; of equal ones, and of all that are close enough, that of a member which was about to
+// run the task: for a few records it does not move once more. Copies whose lag is not known come after those, promises without a copy last.
 func compareHeld(a, b held) int {
-	return cmp.Or(yesFirst(a.copied, b.copied), compareLag(a.lag, b.lag), yesFirst(a.restoring, b.restoring), yesFirst(a.fed(), b.fed()), cmp.Compare(a.member, b.member))
+	return cmp.Or(yesFirst(a.copied, b.copied), yesFirst(a.restoring && a.ready, b.restoring && b.ready), compareLag(a.lag, b.lag),
+		yesFirst(a.restoring, b.restoring), yesFirst(a.fed(), b.fed()), cmp.Compare(a.member, b.member))
 }
 
 func compareLag(a, b Lag) int {
