@@ -276,6 +276,7 @@ func (o *oracle) moved(p *process, n engine.Notice) {
 		o.w.saw(Promoted)
 	case engine.NoticeReleaseOverdue:
 		o.w.saw(Overdue)
+		o.rounds.late = true
 	case engine.NoticeCleaned:
 		o.w.saw(Cleaned)
 	case engine.NoticeRestoreBegin:

@@ -25,6 +25,7 @@ type rounds struct {
 	text    string           // of that plan
 	members []string         // in it
 	cold    map[learner]bool // in that plan
+	late    bool             // a task was not released in time for the next one
 	heal    int32            // the generation when the faults were over
 }
 
@@ -74,13 +75,13 @@ func (r *rounds) plan() {
 	asked := same && len(r.reasons) > 0 && !slices.ContainsFunc(r.reasons, func(s string) bool { return !voluntary(s) })
 	if asked && text == r.text {
 		r.o.moves.Idle++
-		if r.current != nil {
+		if r.current != nil && !r.late {
 			r.o.w.violated("a round changes nothing, and was asked for because %s", strings.Join(r.reasons, ", "))
 		}
 	}
 	r.count(asked)
 	r.due = r.finds(g)
-	r.text, r.reasons = text, nil
+	r.text, r.reasons, r.late = text, nil, false
 }
 
 // count holds S5: after whatever happens to the group there is one round for what moves at once, and one for each batch of learners that are
