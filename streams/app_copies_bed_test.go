@@ -193,11 +193,14 @@ func (s gatedStores) Ingest(b *statestore.Batch) error {
 }
 
 // gatedMember is a member that learns nothing while the gate is shut.
-func (b *bed) gatedMember(g *learnGate, app, name, in, out string) (*running, *witness) {
+func (b *bed) gatedMember(g *learnGate, app, name, in, out string, change ...func(*streams.Config)) (*running, *witness) {
 	b.t.Helper()
 	c := b.config(app)
 	c.ClientID, c.AcceptableLag = name, 1
 	w := &witness{}
 	w.listen(&c.Listener)
+	for _, f := range change {
+		f(&c)
+	}
 	return b.run(countKeys(in, out), c, g.hold), w
 }
