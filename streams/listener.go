@@ -206,6 +206,8 @@ func (a *App) log(n engine.Notice) {
 	case engine.NoticeRestoreEnd:
 		fail.Point("restore.end")
 		log.Info("restored", append(part, role, zap.Int64("offset", n.Position), zap.Int64("records", n.Records), zap.Duration("took", n.Took))...)
+	case engine.NoticeOutdated:
+		log.Warn("other topology version", zap.String("reason", n.Text), zap.Int32("version", a.cfg.TopologyVersion))
 	case engine.NoticeLearned:
 		log.Info("task is learned", zap.Stringer("task", n.Task), zap.Int64("lag", n.Records), zap.Duration("took", n.Took))
 	case engine.NoticeStalled:

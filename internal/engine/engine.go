@@ -109,6 +109,7 @@ type Engine struct {
 	board     board
 	stored    stored
 	draining  draining
+	outdated  bool      // the plan is for another form of a subtopology than ours
 	members   int       // of the group, in the last assignment
 	leaving   int       // of those, the ones that want to leave
 	roundAt   time.Time // when the round under way was heard of; zero if there is none

@@ -342,6 +342,7 @@ const (
 	NoticeSuspended      NoticeKind = "suspended"       // the disk is full, all tasks end: Err, a *NoRoomError
 	NoticeResumed        NoticeKind = "resumed"         // there is room again: Took
 	NoticeRebalanced     NoticeKind = "rebalanced"      // a rebalance is over: Generation, Text (why), Tasks run here, Took, Paused, Moves, Leader, Unassigned, What (why a plan is degraded)
+	NoticeOutdated       NoticeKind = "outdated"        // the group runs another form of the topology: Text, what to do
 	NoticeLearned        NoticeKind = "learned"         // a learner is ready: Task, Took, Records (its lag)
 	NoticeStalled        NoticeKind = "stalled"         // a learner does not get closer to the end: Task, Took, Records (its lag)
 	NoticePromoted       NoticeKind = "promoted"        // a copy has become the owner: Task, Took, Records (what it lacked)

@@ -144,6 +144,10 @@ func (e *Engine) settlePrepare() {
 // assign brings the tasks of this process in line with an assignment.
 func (e *Engine) assign(a group.Assigned) {
 	e.noteRebalance(a)
+	if a.Outdated && !e.outdated {
+		e.note(Notice{Kind: NoticeOutdated, Text: outdatedText})
+	}
+	e.outdated = a.Outdated
 	e.assigned, e.granted, e.prepare, e.members, e.leaving = true, a.Generation, nil, a.Members, a.Draining
 	e.board.read, e.learners.askAt = 0, time.Time{}
 	e.anew()
@@ -174,6 +178,9 @@ func (e *Engine) assign(a group.Assigned) {
 		e.step(groupRejoin(ask))
 	}
 }
+
+const outdatedText = "the group runs another form of a part of this topology, under a higher TopologyVersion or from before: " +
+	"this process gets no more tasks of it; replace the program, or raise TopologyVersion if this is the one to keep"
 
 // takeAway ends a task that an assignment does not have any more. What runs is declared with every join and stays with whoever declares it,
 // so this is the repair of a claim that two members made: the other one may be running the task already, and nothing more of ours may be

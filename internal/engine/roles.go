@@ -153,7 +153,7 @@ func (e *Engine) promoted(l *life) {
 // noteMoves keeps the reason of the last move of each task that is here, and tells what the plan moves.
 func (e *Engine) noteMoves(moves []assignor.Move) {
 	for _, m := range moves {
-		if l := e.lives[m.Task]; l != nil {
+		if l := e.lives[m.Task]; l != nil && (m.Kind != assignor.Transferred || l.move == "") { // why it was begun says more than that it is done
 			l.move = m.Reason
 		}
 	}

@@ -315,6 +315,16 @@ func TestChangelogThatCannotBeReadEndsACopyAndNothingElse(t *testing.T) {
 	require.Len(t, acted[OpenStores](w), 1, "it may be readable by now")
 }
 
+func TestWhoHasAnOlderFormIsToldOnce(t *testing.T) {
+	w := running(t, nil, id10)
+	w.hashes = map[int32]uint64{0: 10, 1: 99}
+	for range 2 {
+		w.rebalance()
+		w.assign([]task.ID{id10})
+	}
+	require.Len(t, w.notices(NoticeOutdated), 1)
+}
+
 func TestBoardLetsOnlyWhatIsLearnedBeReleased(t *testing.T) {
 	cases := []struct {
 		name string

@@ -100,6 +100,8 @@ type Assigned struct {
 	Unassigned []task.ID
 	Degraded   string
 	Reason     string
+	// Outdated says that the plan is made for another form of a subtopology than this member has: it gets no more tasks of it.
+	Outdated bool
 }
 
 // Lost means that the tasks are not this member's any more: stop them all at once, without a commit.

@@ -103,7 +103,7 @@ func (m *Machine) apply(ev SyncDone) {
 	}
 	m.do(Assigned{
 		Generation: m.round, MemberID: m.memberID, Members: plan.Members, Draining: plan.Draining, Tasks: m.applied.active, Marks: m.applied.marks,
-		Learners: m.applied.coming, Standbys: m.standbys(plan), Counts: plan.Counts, Reason: m.reason,
+		Learners: m.applied.coming, Standbys: m.standbys(plan), Counts: plan.Counts, Outdated: m.outdated(plan), Reason: m.reason,
 		Leader: leads, Moves: moves, Unassigned: m.plan.Unassigned, Degraded: m.plan.Degraded,
 	})
 	m.plan = assignor.Plan{}
@@ -167,6 +167,14 @@ func (m *Machine) standbys(plan assignor.PlanData) (out []assignor.Copy) {
 }
 
 // followUp plans the round that the member was told to begin. Again says that it waits for the same tasks as before.
+// outdated says that the plan is for another form of a subtopology than the member has.
+func (m *Machine) outdated(plan assignor.PlanData) bool {
+	return slices.ContainsFunc(plan.Hashes, func(h assignor.Hash) bool {
+		sub, has := m.topo.byID[h.Subtopology]
+		return has && sub.Hash != h.Sum
+	})
+}
+
 func (m *Machine) followUp(f assignor.FollowUp, again bool) {
 	if f.Kind != assignor.Now || !again {
 		m.followUps = 0
