@@ -39,9 +39,7 @@ func noMoves(v *view, reason string) Plan {
 		v.placeHeld()
 		v.placeAll()
 	}
-	if v.hidden { // all is well but for one member: the copies stay
-		v.keepStandbys()
-	}
+	v.keepStandbys()
 	p := v.render()
 	p.Degraded = reason
 	return p
