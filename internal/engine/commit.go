@@ -280,7 +280,7 @@ func (e *Engine) applied(ev Applied) {
 		return
 	}
 	op := l.ops[0]
-	l.ops = append(l.ops[:0], l.ops[1:]...)
+	l.ops = slices.Delete(l.ops, 0, 1) // which forgets the batch, too
 	if ev.Err == nil {
 		l.wrote(op)
 	}
