@@ -176,6 +176,25 @@ func TestTaskThatFailsEndsTheApplicationCleanly(t *testing.T) {
 	require.ErrorIs(t, w.done(), failed)
 }
 
+// What a task that has failed has made and not committed is made again by whoever has it next, and must not come behind that.
+func TestTaskThatHasFailedAndIsReleasedSendsNothingMore(t *testing.T) {
+	for _, failsFirst := range []bool{true, false} {
+		w := running(t, nil, id00, id01)
+		fails := func() { w.step(TaskFailed{Task: id00, Epoch: w.epoch(id00), Err: errDown}) }
+		lets := func() { w.step(TaskReleased{Task: id00, Epoch: w.epoch(id00)}) }
+		if failsFirst {
+			fails()
+			require.NotContains(t, acted[ToSender](w), ToSender{ForgetTask{Task: id00, Epoch: w.epoch(id00)}}, "what it did before is committed first")
+			lets()
+		} else {
+			w.step(Close{})
+			lets()
+			fails()
+		}
+		require.Contains(t, acted[ToSender](w), ToSender{ForgetTask{Task: id00, Epoch: w.epoch(id00)}})
+	}
+}
+
 func TestTaskWhoseRecordsAreRefusedIsNotDrained(t *testing.T) {
 	w := running(t, nil, id00)
 	refused := &ProduceError{To: words0, Code: kcode.MessageTooLarge}

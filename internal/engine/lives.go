@@ -21,6 +21,7 @@ type life struct {
 	state   lifeState
 	since   time.Time
 	paused  time.Time // when the release under way was asked for
+	failed  bool      // its owner has failed
 	stuck   bool
 	again   bool      // assigned while closing: it goes on as then when it has ended
 	then    Role      // with again
@@ -145,8 +146,16 @@ func (e *Engine) taskReleased(id task.ID, epoch uint64) {
 
 func (e *Engine) released(l *life) {
 	e.setLife(l, lifeReleased)
+	e.forgetFailed(l)
 	if !e.stopping() && e.prepare == nil { // else whoever asked for it looks at it next
 		e.step(groupRejoin(drained(l.id)))
+	}
+}
+
+// forgetFailed drops what a task that has failed has made and not committed. Whoever has it next makes it again, and must not be overtaken.
+func (e *Engine) forgetFailed(l *life) {
+	if l.failed {
+		e.do(ToSender{Event: ForgetTask{Task: l.id, Epoch: l.epoch}})
 	}
 }
 
@@ -246,6 +255,10 @@ func (e *Engine) taskFailed(ev TaskFailed) {
 		return
 	}
 	e.dropHoles(l) // it repairs nothing any more
+	l.failed = true
+	if l.state == lifeReleased {
+		e.forgetFailed(l)
+	}
 	e.fail(ev.Err)
 	var refused *ProduceError
 	if errors.As(ev.Err, &refused) {

@@ -170,7 +170,7 @@ func (o *oracle) committed(c modelbroker.Commit) {
 		id.Subtopology, done = 1, o.counted
 	}
 	for _, q := range o.runs[id] {
-		if q != p && !q.drowsy() {
+		if q != p && !q.drowsy() && !q.abandoned(id) {
 			o.w.violatedAt(tp, "%v is committed by a member that does not run task %v, %s does", tp, id, q.name)
 		}
 	}
