@@ -152,6 +152,10 @@ func (e *Engine) restored(ev Restored) {
 		return // of a reading that was given up: what lies before it would be missing
 	}
 	p.heard = e.now
+	if ev.Batch.Next <= p.read { // the answer to a reading before this one: older rows must not come over newer ones
+		e.consumed(l.source(p), Restore, ev.Batch.Bytes)
+		return
+	}
 	e.makeRoom(p, ev.Batch)
 	var r task.Record
 	var in task.Reader
@@ -159,7 +163,7 @@ func (e *Engine) restored(ev Restored) {
 		if r.Offset >= p.end && !p.tail {
 			break // written after the end that we go up to: by nobody, if all is well
 		}
-		if r.Key == nil {
+		if r.Key == nil || r.Offset < p.read {
 			continue
 		}
 		p.records++

@@ -202,6 +202,27 @@ func (w *world) begun() Tenure {
 	return Tenure{}
 }
 
+// A task that was here before may get what was asked for then: the answer was long on its way. Its rows are old.
+func TestFollowerTakesNothingTwice(t *testing.T) {
+	w := following(t, nil, Standby)
+	w.learnt()
+	writes := len(ever[Apply](w))
+	old := changelog(5, 3, 4)
+	w.step(Restored{Source: w.log(), Batch: old})
+	w.alive(tailEvery)
+	require.Len(t, ever[Apply](w), writes, "nothing of it is new")
+	half := changelog(10, 6, 7, 8, 9)
+	half.HighWatermark = 10
+	w.step(Restored{Source: w.log(), Batch: half})
+	w.alive(tailEvery + 250*time.Millisecond)
+	all := ever[Apply](w)
+	require.Len(t, all, writes+1)
+	last := all[len(all)-1].Batch.Stores[0]
+	require.Equal(t, int64(10), last.Position)
+	require.Equal(t, []byte{8}, last.Changes[0].Key)
+	require.Len(t, last.Changes, 2)
+}
+
 // KAFKA-10166: what was written last before a promotion is what the owner begins with.
 func TestPromotionDuringAWrite(t *testing.T) {
 	w := following(t, nil, Standby)
