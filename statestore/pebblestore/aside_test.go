@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -300,9 +301,15 @@ func TestCompactionFindsDamage(t *testing.T) {
 		}
 		b, err := r.mem.UnsafeGetFileDataBuffer(faultDir + "/db/" + name)
 		require.NoError(t, err)
-		for i := range len(b) / 4 {
+		b = slices.Clone(b[:len(b)/4])
+		for i := range b {
 			b[i] ^= 0x55
 		}
+		f, err := r.mem.OpenReadWrite(faultDir+"/db/"+name, vfs.WriteCategoryUnspecified) // the database may be reading: not without the file's lock
+		require.NoError(t, err)
+		_, err = f.WriteAt(b, 0)
+		require.NoError(t, err)
+		require.NoError(t, f.Close())
 	}
 	_ = r.compact()
 	var corrupt *CorruptError
