@@ -91,12 +91,7 @@ func (e *Engine) spend(size int) {
 }
 
 func (e *Engine) anyRuns() bool {
-	for _, l := range e.order {
-		if l.state == lifeRunning {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(e.order, func(l *life) bool { return l.state == lifeRunning })
 }
 
 // flushFollowers writes what has waited long enough.

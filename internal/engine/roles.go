@@ -34,12 +34,12 @@ func (e *Engine) learnable(id task.ID) bool {
 // takeCopies brings the standbys and learners of this process in line with an assignment.
 func (e *Engine) takeCopies(a group.Assigned, roles map[task.ID]Role) {
 	for _, in := range a.Learners {
-		if roles[in.Task] == Learner && e.learnable(in.Task) {
+		if roles[in.Task] == Learner {
 			e.take(in.Task, Learner, in.Owner)
 		}
 	}
 	for _, s := range a.Standbys {
-		if roles[s.Task] == Standby && e.learnable(s.Task) {
+		if roles[s.Task] == Standby {
 			e.take(s.Task, Standby, s.Owner)
 		}
 	}

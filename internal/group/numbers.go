@@ -10,7 +10,10 @@ import (
 // numbers translates between the numbers that a member has for its subtopologies and those of the leader. They are the same but for rolling
 // upgrades: a version of the program that has one more subtopology, or has them in another order, may number them otherwise. What tells
 // subtopologies is their first source topic, as a topic belongs to one of them only. A nil numbers changes nothing.
-type numbers struct{ in, out map[int32]int32 }
+type numbers struct{ in, out renumbering }
+
+// renumbering leaves alone what is not in it.
+type renumbering map[int32]int32
 
 // foreignNumber marks subtopologies that the leader does not have. Their tasks stay where they are.
 const foreignNumber = 1 << 30
@@ -37,14 +40,10 @@ func (x index) inputs() (out []assignor.Hash) {
 
 // numbersOf are those of a member that says these first inputs.
 func (x index) numbersOf(inputs []assignor.Hash) *numbers {
-	mine := map[uint64]int32{}
-	for _, h := range x.inputs() {
-		mine[h.Sum] = h.Subtopology
-	}
-	n := &numbers{in: map[int32]int32{}, out: map[int32]int32{}}
+	n := &numbers{in: renumbering{}, out: renumbering{}}
 	same := true
 	for _, h := range inputs {
-		to, has := mine[h.Sum]
+		to, has := x.byInput[h.Sum]
 		if !has {
 			to = foreignNumber | int32(h.Sum&(foreignNumber-1))
 		}
@@ -62,12 +61,12 @@ func (n *numbers) read(d *assignor.MemberData) {
 	if n == nil {
 		return
 	}
-	d.Claims, d.Released, d.Learned, d.Unfit = n.tasks(n.in, d.Claims), n.tasks(n.in, d.Released), n.tasks(n.in, d.Learned), n.tasks(n.in, d.Unfit)
+	d.Claims, d.Released, d.Learned, d.Unfit = n.in.tasks(d.Claims), n.in.tasks(d.Released), n.in.tasks(d.Learned), n.in.tasks(d.Unfit)
 	for i := range d.Replicas {
-		d.Replicas[i].Task = number(n.in, d.Replicas[i].Task)
+		d.Replicas[i].Task = n.in.task(d.Replicas[i].Task)
 	}
 	for i := range d.Hashes {
-		d.Hashes[i].Subtopology = number(n.in, task.ID{Subtopology: d.Hashes[i].Subtopology}).Subtopology
+		d.Hashes[i].Subtopology = n.in.task(task.ID{Subtopology: d.Hashes[i].Subtopology}).Subtopology
 	}
 }
 
@@ -76,11 +75,11 @@ func (n *numbers) write(p assignor.PlanData) assignor.PlanData {
 	if n == nil {
 		return p
 	}
-	p.Active = n.tasks(n.out, p.Active)
-	p.Marks = translated(p.Marks, func(k *assignor.Mark) { k.Task = number(n.out, k.Task) })
-	p.Learners = translated(p.Learners, func(in *assignor.Incoming) { in.Task = number(n.out, in.Task) })
-	p.Standbys = translated(p.Standbys, func(c *assignor.Copy) { c.Task = number(n.out, c.Task) })
-	p.Moves = translated(p.Moves, func(v *assignor.Move) { v.Task = number(n.out, v.Task) })
+	p.Active = n.out.tasks(p.Active)
+	p.Marks = translated(p.Marks, func(k *assignor.Mark) { k.Task = n.out.task(k.Task) })
+	p.Learners = translated(p.Learners, func(in *assignor.Incoming) { in.Task = n.out.task(in.Task) })
+	p.Standbys = translated(p.Standbys, func(c *assignor.Copy) { c.Task = n.out.task(c.Task) })
+	p.Moves = translated(p.Moves, func(v *assignor.Move) { v.Task = n.out.task(v.Task) })
 	var counts []Count
 	for _, c := range p.Counts {
 		if to, has := n.out[c.Subtopology]; has {
@@ -97,12 +96,12 @@ func (n *numbers) write(p assignor.PlanData) assignor.PlanData {
 	return p
 }
 
-func (n *numbers) tasks(to map[int32]int32, ids []task.ID) []task.ID {
-	return translated(ids, func(id *task.ID) { *id = number(to, *id) })
+func (r renumbering) tasks(ids []task.ID) []task.ID {
+	return translated(ids, func(id *task.ID) { *id = r.task(*id) })
 }
 
-func number(to map[int32]int32, id task.ID) task.ID {
-	if other, has := to[id.Subtopology]; has {
+func (r renumbering) task(id task.ID) task.ID {
+	if other, has := r[id.Subtopology]; has {
 		id.Subtopology = other
 	}
 	return id

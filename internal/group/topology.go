@@ -13,12 +13,13 @@ type index struct {
 	Topology
 	byTopic map[string]int32
 	byID    map[int32]Subtopology
+	byInput map[uint64]int32 // by first input: see numbers
 }
 
 func indexOf(t Topology) index {
-	x := index{Topology: t, byTopic: map[string]int32{}, byID: map[int32]Subtopology{}}
+	x := index{Topology: t, byTopic: map[string]int32{}, byID: map[int32]Subtopology{}, byInput: map[uint64]int32{}}
 	for _, s := range t.Subtopologies {
-		x.byID[s.ID] = s
+		x.byID[s.ID], x.byInput[firstInput(s.Topics)] = s, s.ID
 		for _, topic := range s.Topics {
 			x.byTopic[topic] = s.ID
 		}
