@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 
 	toxiproxy "github.com/Shopify/toxiproxy/v2"
@@ -48,14 +49,26 @@ func New(brokers []string) (*Net, error) {
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
 	n := &Net{proxies: map[string]*toxiproxy.Proxy{}, toxics: map[string][]string{}}
 	for _, b := range brokers {
-		p := toxiproxy.NewProxy(server, b, "127.0.0.1:0", b)
-		if err := p.Start(); err != nil {
+		p, err := listen(server, b)
+		if err != nil {
 			n.Close()
 			return nil, fmt.Errorf("badnet: proxy of %s: %w", b, err)
 		}
 		n.proxies[b] = p
 	}
 	return n, nil
+}
+
+// listen starts a proxy on a port that stays its own while the proxy refuses connections: below those that the system gives to outgoing
+// connections, above those of the brokers of tests.
+func listen(server *toxiproxy.ApiServer, broker string) (p *toxiproxy.Proxy, err error) {
+	for range 200 {
+		p = toxiproxy.NewProxy(server, broker, fmt.Sprintf("127.0.0.1:%d", 26000+rand.IntN(6000)), broker) // not a secret
+		if err = p.Start(); err == nil {
+			return p, nil
+		}
+	}
+	return nil, err
 }
 
 // Routes are the ways through this network.

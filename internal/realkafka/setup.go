@@ -62,12 +62,12 @@ func unpack(dir string) (script string, err error) {
 // freePorts finds n ports in a row, below those that the system gives to outgoing connections.
 func freePorts(n int) (int, error) {
 	for range 200 {
-		first := 20000 + rand.IntN(12000) // not a secret
+		first := 20000 + rand.IntN(6000-n) // not a secret
 		if allFree(first, n) {
 			return first, nil
 		}
 	}
-	return 0, fmt.Errorf("realkafka: no %d free ports in a row between 20000 and 32000", n)
+	return 0, fmt.Errorf("realkafka: no %d free ports in a row between 20000 and 26000", n)
 }
 
 func allFree(first, n int) bool {

@@ -115,6 +115,7 @@ func TestOracleNotices(t *testing.T) {
 			w.oracle.restored(a, id, &openStores{ts})
 		}, "is not that of its changelog: count 2, not 1"},
 		{"a store that has more than its changelog", func(w *world, a, _ *process) {
+			w.oracle.running(a, id)
 			ts, err := w.hosts[0].disk.Open(id, []statestore.Spec{{Name: "counts"}})
 			require.NoError(t, err)
 			require.NoError(t, ts.Apply(&statestore.Batch{Stores: []statestore.StoreBatch{{Changes: []statestore.Change{{Key: []byte("w"), Value: row(1)}}}}}))
