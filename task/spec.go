@@ -1,17 +1,25 @@
 package task
 
-import "github.com/understudy-streams/understudy/statestore"
+import (
+	"github.com/understudy-streams/understudy/retry"
+	"github.com/understudy-streams/understudy/statestore"
+)
 
 // Spec is a subtopology as plain data, plus the recipe that makes its node graph for one task. It is shared by all tasks of the
 // subtopology and never written to after it was made.
 type Spec struct {
 	Subtopology int32
-	Inputs      []Input // sorted by topic
+	Inputs      []Input // sorted by topic, those of redriven records behind
 	Stores      []Store
 	// Dests are the topics that nodes send to: sinks and repartition topics. Topics that are only known at run time are added with Env.Dest.
 	Dests []Dest
 	// Nodes names the nodes, for Env.Enter.
 	Nodes []string
+	// Failure is what becomes of records that fail. The zero Policy stops the task.
+	Failure retry.Policy
+	// Retries is one more than the index in Stores of the retry store, which is Ordered; 0 where there is none. A policy that puts records
+	// aside needs one.
+	Retries int
 	// Build makes the nodes of one task. It is called once for each task, on the goroutine that makes it.
 	Build func(*Env) (*Graph, error)
 }
@@ -22,6 +30,10 @@ type Input struct {
 	Repartition bool
 	// NegativeTimestamp says what becomes of a record with a timestamp below zero. Defaults to Fail.
 	NegativeTimestamp NegativeTimestamp
+	// DeadLetters is one more than the index in Dests of the topic that takes the dead letters of this input; 0 where there is none.
+	DeadLetters int
+	// Redrives is one more than the index of the input whose records come back here, and are run at its entry node; 0 for an ordinary input.
+	Redrives int
 }
 
 // NegativeTimestamp is what a task does with an input record whose timestamp is below zero.
