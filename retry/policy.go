@@ -43,6 +43,22 @@ const (
 // Forever is a number of attempts without an end.
 const Forever = -1
 
+// String is the mode as a program names it.
+func (m Mode) String() string { return nameOf(int(m), "Stop", "Ordered", "KeyOrdered", "Parallel") }
+
+// String is the end in lower case.
+func (e End) String() string { return nameOf(int(e), "stop", "dead letter", "skip") }
+
+// String is what the followers do, in lower case.
+func (f Followers) String() string { return nameOf(int(f), "go on", "too", "stop") }
+
+func nameOf(n int, names ...string) string {
+	if n < len(names) {
+		return names[n]
+	}
+	return "unknown"
+}
+
 // Settings are a policy in plain data, with its defaults filled in.
 type Settings struct {
 	Mode     Mode
@@ -74,20 +90,71 @@ type Settings struct {
 }
 
 // Policy says what becomes of a record that fails. It is a value: made by [Stop], [Ordered], [KeyOrdered] or [Parallel], and not changed
-// after that. The zero Policy is Stop.
+// after that. Its parts read best in the order of events:
+//
+//	retry.KeyOrdered(
+//		retry.PermanentIs(ErrMalformed),
+//		retry.Inline(2), retry.Attempts(8), retry.Backoff(time.Second, time.Minute),
+//		retry.ThenDeadLetter(),
+//	)
+//
+// The zero Policy does what Stop does, and is not Named.
 type Policy struct {
 	set     Settings
 	named   bool
+	parts   []string // the names of the options that made it
 	decode  *Policy
 	produce *Policy
+	only    bool // it was named for one kind of failure: it is the decode or produce of another one
 	rules   []rule
-	faults  []error
-}
-
-type rule struct {
-	is  func(error) bool
-	say func(error) error
+	faults  []error // of options that cannot be kept in plain data
 }
 
 // Settings are the policy in plain data.
-func (p Policy) Settings() Settings { return p.set }
+func (p Policy) Settings() Settings {
+	if !p.named {
+		return defaults(ModeStop)
+	}
+	return p.set
+}
+
+// Named says whether a constructor has made the policy: the zero Policy leaves the choice to somebody else.
+func (p Policy) Named() bool { return p.named }
+
+// For is the policy that a failure of the kind is decided by: that of OnDecode for "decode" where there is one, that of OnProduce for
+// "encode" and "produce", which is Stop where none was named, and the policy itself for everything else. Decide asks it by itself.
+func (p Policy) For(kind string) Policy {
+	if p.only {
+		return p
+	}
+	switch kind {
+	case kindDecode:
+		if p.decode != nil {
+			return *p.decode
+		}
+	case kindEncode, kindProduce:
+		if p.produce != nil {
+			return *p.produce
+		}
+		return Policy{}
+	}
+	return p
+}
+
+// Equal says whether two policies do the same. Functions cannot be compared, so that policies with rules ([PermanentIs] and its like) are
+// equal only where one is a copy of the other.
+func (p Policy) Equal(q Policy) bool {
+	return p.named == q.named && p.set == q.set && sameRules(p.rules, q.rules) &&
+		equalPart(p.decode, q.decode) && equalPart(p.produce, q.produce)
+}
+
+func sameRules(a, b []rule) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}
+
+func equalPart(a, b *Policy) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Equal(*b)
+}
