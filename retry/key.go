@@ -1,0 +1,57 @@
+package retry
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// A row of a retry store has the key
+//
+//	kind ‖ topic ‖ 00 ‖ partition ‖ offset
+//
+// so that all entries lie together, before all payloads, and a scan of the entries reads no payload. The numbers are big endian, of 4 and
+// 8 bytes: the rows of a partition are in the order of its offsets. The keys are also those of the changelog, and so there for ever.
+const (
+	kindEntry    = 1
+	kindPayload  = 2
+	keyTailBytes = 1 + 4 + 8
+)
+
+// errKey is the error of bytes that are not the key of a row.
+var errKey = errors.New("retry: malformed key")
+
+// AppendEntryKey appends the key of the row that holds the [Entry] of o.
+func AppendEntryKey(dst []byte, o Origin) []byte { return appendKey(dst, kindEntry, o) }
+
+// AppendPayloadKey appends the key of the row that holds the [Payload] of o.
+func AppendPayloadKey(dst []byte, o Origin) []byte { return appendKey(dst, kindPayload, o) }
+
+func appendKey(dst []byte, kind byte, o Origin) []byte {
+	dst = append(append(append(dst, kind), o.Topic...), 0)
+	dst = binary.BigEndian.AppendUint32(dst, uint32(o.Partition))
+	return binary.BigEndian.AppendUint64(dst, uint64(o.Offset))
+}
+
+// ParseKey says which record's row has the key b, and whether it is that of the payload.
+func ParseKey(b []byte) (o Origin, payload bool, err error) {
+	end := len(b) - keyTailBytes
+	switch {
+	case end < 2:
+		return Origin{}, false, fmt.Errorf("%w: %d bytes", errKey, len(b))
+	case b[0] != kindEntry && b[0] != kindPayload:
+		return Origin{}, false, fmt.Errorf("%w: kind %d", errKey, b[0])
+	case b[end] != 0:
+		return Origin{}, false, fmt.Errorf("%w: its topic does not end", errKey)
+	}
+	o.Topic = string(b[1:end])
+	o.Partition = int32(binary.BigEndian.Uint32(b[end+1:]))
+	o.Offset = int64(binary.BigEndian.Uint64(b[end+5:]))
+	if o.Partition < 0 || o.Offset < 0 {
+		return Origin{}, false, fmt.Errorf("%w: partition %d, offset %d", errKey, o.Partition, o.Offset)
+	}
+	return o, b[0] == kindPayload, nil
+}
+
+// EntryRange returns the bounds of the keys of all entries: from lo up to, but not including, hi.
+func EntryRange() (lo, hi []byte) { return []byte{kindEntry}, []byte{kindPayload} }
