@@ -1,0 +1,124 @@
+package retry
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"math"
+)
+
+// MaxMetadata is how many characters a commit's metadata may have: the broker's default of offset.metadata.max.bytes.
+const MaxMetadata = 4096
+
+// Metadata is what a commit says of one partition beside its offset, which is the first that is not done.
+type Metadata struct {
+	StreamTime int64 // in milliseconds; -1 is none yet
+	Main       int64 // the first offset that was never taken
+	Holes      []Run // what is not done between the offset and Main, in order
+	Head       *Head // of the record at the offset, if it has failed
+	Running    bool  // the task was running, and may have ended in the middle of a record
+	Starts     int   // runners that began here without getting on
+	Suspect    int64 // the offset of a record that is run alone; -1 is none
+	Deaths     int   // of processes in the middle of the suspect
+}
+
+// Head is how far the tries of a record have come that is tried again in its place.
+type Head struct {
+	Attempt    int
+	First, Due int64 // the first failure and the next try, in milliseconds
+}
+
+// NewMetadata says nothing but that everything below an offset is done.
+func NewMetadata(offset int64) Metadata { return Metadata{StreamTime: -1, Main: offset, Suspect: -1} }
+
+// Ours begins with two characters, of which the first never occurs in base64. Base91 of these bytes follows:
+//
+//	CRC-32C of the committed offset (8 bytes, big endian) and of all that follows, 4 bytes, little endian
+//	flags, 1 byte
+//	Main less the offset, as a uvarint; what the flags announce, in their order; the map up to the end
+//
+// The map is the holes from the offset on, either as bits (1 is open) up to the last hole's end, or as runs: their number as a uvarint, a byte
+// for each of two orders, then in an Exp-Golomb code of these orders the distance of each run from the one before and its length, less one
+// each (of the first run, the distance from the offset as it is).
+const (
+	prefix     = "!1"
+	checkSize  = 4
+	withTime   = 1 << 0 // varint
+	withHead   = 1 << 1 // uvarint, varint, varint
+	running    = 1 << 2
+	withCounts = 1 << 3 // starts and deaths, uvarints
+	withSus    = 1 << 4 // uvarint
+	asBits     = 1 << 5
+	asRuns     = 1 << 6
+	unknown    = 1 << 7
+
+	// maxBody is how many bytes fit behind the prefix.
+	maxBody = (MaxMetadata - len(prefix)) / 2 * pairBits / 8
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Encode is the text of the metadata for a commit of offset; false if it does not fit in [MaxMetadata] characters. What says nothing but the
+// stream time has the form that Kafka Streams reads and writes.
+func (m *Metadata) Encode(offset int64) (string, bool) {
+	main := max(m.Main, offset)
+	holes := m.Holes
+	if !tidy(holes, offset, main) {
+		holes = clip(holes, offset, main)
+	}
+	if main == offset && m.plain() {
+		return encodeStreams(max(-1, m.StreamTime)), true
+	}
+	var room [maxBody]byte
+	body := m.appendFields(room[:checkSize], main-offset)
+	body, ok := appendMap(body, checkSize, offset, holes)
+	if !ok {
+		return "", false
+	}
+	binary.LittleEndian.PutUint32(body, check(offset, body[checkSize:]))
+	var text [MaxMetadata]byte
+	return string(appendBase91(append(text[:0], prefix...), body)), true
+}
+
+// plain says whether there is nothing but a stream time.
+func (m *Metadata) plain() bool {
+	return m.Head == nil && !m.Running && m.Starts <= 0 && m.Suspect < 0 && m.Deaths <= 0
+}
+
+// appendFields appends the flags, without those of a map, and the fields.
+func (m *Metadata) appendFields(dst []byte, width int64) []byte {
+	at := len(dst)
+	dst = append(dst, 0)
+	dst = binary.AppendUvarint(dst, uint64(width))
+	if m.StreamTime >= 0 {
+		dst[at] |= withTime
+		dst = binary.AppendVarint(dst, m.StreamTime)
+	}
+	if h := m.Head; h != nil {
+		dst[at] |= withHead
+		dst = binary.AppendUvarint(dst, count(h.Attempt))
+		dst = binary.AppendVarint(dst, h.First)
+		dst = binary.AppendVarint(dst, h.Due)
+	}
+	if m.Running {
+		dst[at] |= running
+	}
+	if m.Starts > 0 || m.Deaths > 0 {
+		dst[at] |= withCounts
+		dst = binary.AppendUvarint(dst, count(m.Starts))
+		dst = binary.AppendUvarint(dst, count(m.Deaths))
+	}
+	if m.Suspect >= 0 {
+		dst[at] |= withSus
+		dst = binary.AppendUvarint(dst, uint64(m.Suspect))
+	}
+	return dst
+}
+
+// count is a number that is never negative and fits an int everywhere.
+func count(n int) uint64 { return uint64(min(max(n, 0), math.MaxInt32)) }
+
+func check(offset int64, body []byte) uint32 {
+	var at [8]byte
+	binary.BigEndian.PutUint64(at[:], uint64(offset))
+	return crc32.Update(crc32.Checksum(at[:], castagnoli), castagnoli, body)
+}

@@ -1,0 +1,82 @@
+package retry
+
+// ring is a queue of offsets in ascending order, each open or closed. The first is open. An offset that is closed is kept as its complement,
+// which is negative.
+type ring struct {
+	slots []int64 // a power of two of them, or none
+	head  int
+	n     int
+}
+
+const (
+	fewSlots  = 16
+	manySlots = 1024 // a ring that has grown past this is let go when it is empty
+)
+
+func (r *ring) slot(i int) *int64 { return &r.slots[(r.head+i)&(len(r.slots)-1)] }
+
+func (r *ring) isOpen(i int) bool { return *r.slot(i) >= 0 }
+
+func (r *ring) at(i int) int64 {
+	v := *r.slot(i)
+	return v ^ v>>63
+}
+
+func (r *ring) push(offset int64) {
+	if r.n == len(r.slots) {
+		r.grow()
+	}
+	r.n++
+	*r.slot(r.n - 1) = offset
+}
+
+func (r *ring) close(i int) {
+	s := r.slot(i)
+	*s = ^*s
+}
+
+// popClosed drops the first offsets up to one that is open.
+func (r *ring) popClosed() {
+	for r.n > 0 && !r.isOpen(0) {
+		r.head = (r.head + 1) & (len(r.slots) - 1)
+		r.n--
+	}
+	if r.n == 0 && len(r.slots) > manySlots {
+		*r = ring{}
+	}
+}
+
+func (r *ring) grow() {
+	slots := make([]int64, max(fewSlots, 2*len(r.slots)))
+	copied := copy(slots, r.slots[r.head:])
+	copy(slots[copied:], r.slots[:r.head])
+	r.slots, r.head = slots, 0
+}
+
+// find is the place of an offset, or -1. Offsets ascend by at least one, so that an offset stands at its distance from the first, or before.
+func (r *ring) find(offset int64) int {
+	if r.n == 0 {
+		return -1
+	}
+	distance := offset - r.at(0)
+	if distance < 0 {
+		return -1
+	}
+	high := int(min(distance, int64(r.n-1)))
+	if r.at(high) == offset {
+		return high
+	}
+	low := 0
+	for low < high {
+		middle := int(uint(low+high) >> 1)
+		if r.at(middle) < offset {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	if r.at(low) != offset {
+		return -1
+	}
+	return low
+}
