@@ -3,30 +3,30 @@ package retry
 // Bytes as text that is safe in commit metadata: two characters for 13 bits, the lowest first, of the 91 characters that basE91 uses. Unlike
 // there, a pair never holds 14 bits: the length of the text follows from the length of the bytes, and it is 8 % shorter than base64.
 
-const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!#$%&()*+,./:;<=>?@[]^_`{|}~\""
+const base91Alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!#$%&()*+,./:;<=>?@[]^_`{|}~\""
 
 const (
-	base      = len(alphabet)
-	pairBits  = 13
-	tailBits  = 6 // of one character at the end
-	noDigit   = 0xff
-	pairCount = 1 << pairBits
+	base91Base = len(base91Alphabet)
+	pairBits   = 13
+	tailBits   = 6 // of one character at the end
+	noDigit    = 0xff
+	pairCount  = 1 << pairBits
 )
 
-// pairs has the two characters of each 13 bits.
-var pairs = func() (t [pairCount][2]byte) {
+// base91Pairs has the two characters of each 13 bits.
+var base91Pairs = func() (t [pairCount][2]byte) {
 	for v := range t {
-		t[v] = [2]byte{alphabet[v%base], alphabet[v/base]}
+		t[v] = [2]byte{base91Alphabet[v%base91Base], base91Alphabet[v/base91Base]}
 	}
 	return t
 }()
 
-var digits = func() (t [256]byte) {
+var base91Digits = func() (t [256]byte) {
 	for i := range t {
 		t[i] = noDigit
 	}
-	for i := range base {
-		t[alphabet[i]] = byte(i)
+	for i := range base91Base {
+		t[base91Alphabet[i]] = byte(i)
 	}
 	return t
 }()
@@ -51,7 +51,7 @@ func appendBase91(dst []byte, src []byte) []byte {
 		acc |= uint32(b) << n
 		n += 8
 		if n >= pairBits {
-			p := &pairs[acc&(pairCount-1)]
+			p := &base91Pairs[acc&(pairCount-1)]
 			dst = append(dst, p[0], p[1])
 			acc >>= pairBits
 			n -= pairBits
@@ -61,9 +61,9 @@ func appendBase91(dst []byte, src []byte) []byte {
 	case n == 0:
 		return dst
 	case n <= tailBits:
-		return append(dst, alphabet[acc])
+		return append(dst, base91Alphabet[acc])
 	default:
-		return append(dst, pairs[acc][0], pairs[acc][1])
+		return append(dst, base91Pairs[acc][0], base91Pairs[acc][1])
 	}
 }
 
@@ -76,16 +76,16 @@ func appendUnbase91(dst []byte, src string) ([]byte, bool) {
 	var acc uint32
 	var n uint
 	for len(src) > 0 {
-		v, bits := uint32(digits[src[0]]), uint(tailBits)
+		v, bits := uint32(base91Digits[src[0]]), uint(tailBits)
 		if v == noDigit {
 			return dst, false
 		}
 		if len(src) > 1 {
-			second := uint32(digits[src[1]])
+			second := uint32(base91Digits[src[1]])
 			if second == noDigit {
 				return dst, false
 			}
-			v, bits = v+second*uint32(base), pairBits
+			v, bits = v+second*uint32(base91Base), pairBits
 		}
 		if v >= 1<<bits {
 			return dst, false

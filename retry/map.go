@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// tidy says whether runs are in order, apart, and between two offsets.
-func tidy(runs []Run, low, high int64) bool {
+// tidyRuns says whether runs are in order, apart, and between two offsets.
+func tidyRuns(runs []Run, low, high int64) bool {
 	end := low - 1
 	for _, r := range runs {
 		if r.From <= end || r.From >= r.To {
@@ -28,14 +28,14 @@ func appendMap(body []byte, flags int, offset int64, holes []Run) ([]byte, bool)
 	if size/8 < asBitsSize {
 		runs, ok := appendRuns(body, offset, holes, gaps, lengths)
 		if ok && int64(len(runs)-len(body)) <= asBitsSize {
-			runs[flags] |= asRuns
+			runs[flags] |= flagRuns
 			return runs, true
 		}
 	}
 	if int64(cap(body)-len(body)) < asBitsSize {
 		return body, false
 	}
-	body[flags] |= asBits
+	body[flags] |= flagBits
 	return appendBits(body, offset, holes, int(asBitsSize)), true
 }
 
@@ -167,7 +167,7 @@ func readBits(set []byte, offset, main int64) ([]Run, bool) {
 		for b != 0 {
 			first := bits.TrailingZeros8(b)
 			n := bits.TrailingZeros8(^(b >> first))
-			holes = join(holes, 0, Run{From: at + int64(first), To: at + int64(first+n)})
+			holes = joinRun(holes, 0, Run{From: at + int64(first), To: at + int64(first+n)})
 			b &^= byte(1<<n-1) << first
 		}
 	}

@@ -40,19 +40,19 @@ func NewMetadata(offset int64) Metadata { return Metadata{StreamTime: -1, Main: 
 // for each of two orders, then in an Exp-Golomb code of these orders the distance of each run from the one before and its length, less one
 // each (of the first run, the distance from the offset as it is).
 const (
-	prefix     = "!1"
-	checkSize  = 4
-	withTime   = 1 << 0 // varint
-	withHead   = 1 << 1 // uvarint, varint, varint
-	running    = 1 << 2
-	withCounts = 1 << 3 // starts and deaths, uvarints
-	withSus    = 1 << 4 // uvarint
-	asBits     = 1 << 5
-	asRuns     = 1 << 6
-	unknown    = 1 << 7
+	oursPrefix   = "!1"
+	checksumSize = 4
+	flagTime     = 1 << 0 // varint
+	flagHead     = 1 << 1 // uvarint, varint, varint
+	flagRunning  = 1 << 2
+	flagCounts   = 1 << 3 // starts and deaths, uvarints
+	flagSuspect  = 1 << 4 // uvarint
+	flagBits     = 1 << 5
+	flagRuns     = 1 << 6
+	flagLater    = 1 << 7
 
 	// maxBody is how many bytes fit behind the prefix.
-	maxBody = (MaxMetadata - len(prefix)) / 2 * pairBits / 8
+	maxBody = (MaxMetadata - len(oursPrefix)) / 2 * pairBits / 8
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -62,21 +62,21 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func (m *Metadata) Encode(offset int64) (string, bool) {
 	main := max(m.Main, offset)
 	holes := m.Holes
-	if !tidy(holes, offset, main) {
-		holes = clip(holes, offset, main)
+	if !tidyRuns(holes, offset, main) {
+		holes = clipRuns(holes, offset, main)
 	}
 	if main == offset && m.plain() {
 		return encodeStreams(max(-1, m.StreamTime)), true
 	}
 	var room [maxBody]byte
-	body := m.appendFields(room[:checkSize], main-offset)
-	body, ok := appendMap(body, checkSize, offset, holes)
+	body := m.appendFields(room[:checksumSize], main-offset)
+	body, ok := appendMap(body, checksumSize, offset, holes)
 	if !ok {
 		return "", false
 	}
-	binary.LittleEndian.PutUint32(body, check(offset, body[checkSize:]))
+	binary.LittleEndian.PutUint32(body, checksum(offset, body[checksumSize:]))
 	var text [MaxMetadata]byte
-	return string(appendBase91(append(text[:0], prefix...), body)), true
+	return string(appendBase91(append(text[:0], oursPrefix...), body)), true
 }
 
 // plain says whether there is nothing but a stream time.
@@ -90,34 +90,34 @@ func (m *Metadata) appendFields(dst []byte, width int64) []byte {
 	dst = append(dst, 0)
 	dst = binary.AppendUvarint(dst, uint64(width))
 	if m.StreamTime >= 0 {
-		dst[at] |= withTime
+		dst[at] |= flagTime
 		dst = binary.AppendVarint(dst, m.StreamTime)
 	}
 	if h := m.Head; h != nil {
-		dst[at] |= withHead
-		dst = binary.AppendUvarint(dst, count(h.Attempt))
+		dst[at] |= flagHead
+		dst = binary.AppendUvarint(dst, countOf(h.Attempt))
 		dst = binary.AppendVarint(dst, h.First)
 		dst = binary.AppendVarint(dst, h.Due)
 	}
 	if m.Running {
-		dst[at] |= running
+		dst[at] |= flagRunning
 	}
 	if m.Starts > 0 || m.Deaths > 0 {
-		dst[at] |= withCounts
-		dst = binary.AppendUvarint(dst, count(m.Starts))
-		dst = binary.AppendUvarint(dst, count(m.Deaths))
+		dst[at] |= flagCounts
+		dst = binary.AppendUvarint(dst, countOf(m.Starts))
+		dst = binary.AppendUvarint(dst, countOf(m.Deaths))
 	}
 	if m.Suspect >= 0 {
-		dst[at] |= withSus
+		dst[at] |= flagSuspect
 		dst = binary.AppendUvarint(dst, uint64(m.Suspect))
 	}
 	return dst
 }
 
-// count is a number that is never negative and fits an int everywhere.
-func count(n int) uint64 { return uint64(min(max(n, 0), math.MaxInt32)) }
+// countOf is a number that is never negative and fits an int everywhere.
+func countOf(n int) uint64 { return uint64(min(max(n, 0), math.MaxInt32)) }
 
-func check(offset int64, body []byte) uint32 {
+func checksum(offset int64, body []byte) uint32 {
 	var at [8]byte
 	binary.BigEndian.PutUint64(at[:], uint64(offset))
 	return crc32.Update(crc32.Checksum(at[:], castagnoli), castagnoli, body)

@@ -43,9 +43,9 @@ func parseMetadata(s string, offset, end int64) (m Metadata, reason string) {
 		return m, "too long"
 	case offset < 0:
 		return m, "the offset is negative"
-	case strings.HasPrefix(s, prefix):
-		return parseOurs(s[len(prefix):], offset, end)
-	case s[0] == prefix[0]:
+	case strings.HasPrefix(s, oursPrefix):
+		return parseOurs(s[len(oursPrefix):], offset, end)
+	case s[0] == oursPrefix[0]:
 		return m, "of an unknown version"
 	}
 	ms, ok := decodeStreams(s)
@@ -59,14 +59,14 @@ func parseMetadata(s string, offset, end int64) (m Metadata, reason string) {
 func parseOurs(text string, offset, end int64) (m Metadata, reason string) {
 	var room [maxBody]byte
 	body, ok := appendUnbase91(room[:0], text)
-	if !ok || len(body) <= checkSize || binary.LittleEndian.Uint32(body) != check(offset, body[checkSize:]) {
+	if !ok || len(body) <= checksumSize || binary.LittleEndian.Uint32(body) != checksum(offset, body[checksumSize:]) {
 		return m, "damaged, or of another offset"
 	}
-	f := fields{body: body[checkSize+1:]}
-	flags := body[checkSize]
+	f := metadataFields{body: body[checksumSize+1:]}
+	flags := body[checksumSize]
 	m = f.metadata(flags, offset)
 	switch {
-	case flags&unknown != 0:
+	case flags&flagLater != 0:
 		return m, "of a later version"
 	case f.bad:
 		return m, "malformed"
@@ -76,10 +76,10 @@ func parseOurs(text string, offset, end int64) (m Metadata, reason string) {
 		return m, fmt.Sprintf("it names offset %d, the log ends at %d", m.Suspect, end)
 	}
 	ok = true
-	switch flags & (asBits | asRuns) {
-	case asBits:
+	switch flags & (flagBits | flagRuns) {
+	case flagBits:
 		m.Holes, ok = readBits(f.body, offset, m.Main)
-	case asRuns:
+	case flagRuns:
 		m.Holes, ok = readRuns(f.body, offset, m.Main)
 	case 0:
 		ok = len(f.body) == 0
@@ -92,26 +92,26 @@ func parseOurs(text string, offset, end int64) (m Metadata, reason string) {
 	return m, ""
 }
 
-// fields reads numbers off the front of a body.
-type fields struct {
+// metadataFields reads numbers off the front of a body.
+type metadataFields struct {
 	body []byte
 	bad  bool
 }
 
-func (f *fields) metadata(flags byte, offset int64) Metadata {
+func (f *metadataFields) metadata(flags byte, offset int64) Metadata {
 	m := NewMetadata(offset)
 	m.Main += f.number(uint64(math.MaxInt64 - offset))
-	if flags&withTime != 0 {
+	if flags&flagTime != 0 {
 		m.StreamTime = f.signed()
 	}
-	if flags&withHead != 0 {
+	if flags&flagHead != 0 {
 		m.Head = &Head{Attempt: int(f.number(math.MaxInt32)), First: f.signed(), Due: f.signed()}
 	}
-	m.Running = flags&running != 0
-	if flags&withCounts != 0 {
+	m.Running = flags&flagRunning != 0
+	if flags&flagCounts != 0 {
 		m.Starts, m.Deaths = int(f.number(math.MaxInt32)), int(f.number(math.MaxInt32))
 	}
-	if flags&withSus != 0 {
+	if flags&flagSuspect != 0 {
 		m.Suspect = f.number(math.MaxInt64)
 	}
 	f.bad = f.bad || m.StreamTime < -1
@@ -119,7 +119,7 @@ func (f *fields) metadata(flags byte, offset int64) Metadata {
 }
 
 // number is one up to a bound.
-func (f *fields) number(most uint64) int64 {
+func (f *metadataFields) number(most uint64) int64 {
 	v, n := binary.Uvarint(f.body)
 	if n <= 0 || v > most {
 		f.bad = true
@@ -129,7 +129,7 @@ func (f *fields) number(most uint64) int64 {
 	return int64(v)
 }
 
-func (f *fields) signed() int64 {
+func (f *metadataFields) signed() int64 {
 	v, n := binary.Varint(f.body)
 	if n <= 0 {
 		f.bad = true

@@ -21,8 +21,8 @@ func (r Run) String() string {
 	return s
 }
 
-// join appends a run to those from start on, which it follows; it becomes one with the last where they touch.
-func join(runs []Run, start int, r Run) []Run {
+// joinRun appends a run to those from start on, which it follows; it becomes one with the last where they touch.
+func joinRun(runs []Run, start int, r Run) []Run {
 	if last := len(runs) - 1; last >= start && runs[last].To >= r.From {
 		runs[last].To = max(runs[last].To, r.To)
 		return runs
@@ -30,8 +30,8 @@ func join(runs []Run, start int, r Run) []Run {
 	return append(runs, r)
 }
 
-// clip is a copy of what lies of the runs between two offsets, each run as long as can be.
-func clip(runs []Run, low, high int64) []Run {
+// clipRuns is a copy of what lies of the runs between two offsets, each run as long as can be.
+func clipRuns(runs []Run, low, high int64) []Run {
 	if len(runs) == 0 {
 		return nil
 	}
@@ -39,14 +39,14 @@ func clip(runs []Run, low, high int64) []Run {
 	for _, r := range runs {
 		r = Run{From: max(r.From, low), To: min(r.To, high)}
 		if r.From < r.To {
-			clipped = join(clipped, 0, r)
+			clipped = joinRun(clipped, 0, r)
 		}
 	}
 	return clipped
 }
 
-// search is the place of the run that holds an offset.
-func search(runs []Run, offset int64) (int, bool) {
+// searchRuns is the place of the run that holds an offset.
+func searchRuns(runs []Run, offset int64) (int, bool) {
 	if len(runs) == 0 || offset < runs[0].From {
 		return 0, false
 	}
@@ -54,8 +54,8 @@ func search(runs []Run, offset int64) (int, bool) {
 	return i, i < len(runs) && runs[i].From <= offset
 }
 
-// without takes an offset out of the run at i.
-func without(runs []Run, i int, offset int64) []Run {
+// withoutOffset takes an offset out of the run at i.
+func withoutOffset(runs []Run, i int, offset int64) []Run {
 	r := runs[i]
 	switch {
 	case r.Len() == 1:

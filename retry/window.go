@@ -20,7 +20,7 @@ func NewWindow(low int64) *Window { return &Window{read: low, next: low} }
 // order of their offsets. What of them lies outside is left out.
 func Restore(low, main int64, holes []Run) *Window {
 	w := NewWindow(max(low, main))
-	w.unread = clip(holes, low, w.next)
+	w.unread = clipRuns(holes, low, w.next)
 	for _, h := range w.unread {
 		w.waiting += h.Len()
 	}
@@ -63,7 +63,7 @@ func (w *Window) IsOpen(offset int64) bool {
 	case offset >= w.next:
 		return true
 	case offset >= w.read:
-		_, found := search(w.unread, offset)
+		_, found := searchRuns(w.unread, offset)
 		return found
 	}
 	i := w.taken.find(offset)
@@ -121,11 +121,11 @@ func (w *Window) Holes(dst []Run) []Run {
 	for i := range w.taken.n {
 		if w.taken.isOpen(i) {
 			offset := w.taken.at(i)
-			dst = join(dst, start, Run{From: offset, To: offset + 1})
+			dst = joinRun(dst, start, Run{From: offset, To: offset + 1})
 		}
 	}
 	for _, h := range w.unread {
-		dst = join(dst, start, h)
+		dst = joinRun(dst, start, h)
 	}
 	return dst
 }
@@ -150,10 +150,10 @@ func (w *Window) passUnread(next int64) (closed int64) {
 
 // doneUnread takes one offset out of what has not been read again yet.
 func (w *Window) doneUnread(offset int64) {
-	i, found := search(w.unread, offset)
+	i, found := searchRuns(w.unread, offset)
 	if !found {
 		return
 	}
-	w.unread = without(w.unread, i, offset)
+	w.unread = withoutOffset(w.unread, i, offset)
 	w.waiting--
 }
