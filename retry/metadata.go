@@ -55,8 +55,6 @@ const (
 	maxBody = (MaxMetadata - len(oursPrefix)) / 2 * pairBits / 8
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // Encode is the text of the metadata for a commit of offset; false if it does not fit in [MaxMetadata] characters. What says nothing but the
 // stream time has the form that Kafka Streams reads and writes.
 func (m *Metadata) Encode(offset int64) (string, bool) {
