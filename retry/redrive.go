@@ -1,0 +1,36 @@
+package retry
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+)
+
+// MaxRedrives is how often a record may come back from the dead letters.
+const MaxRedrives = 5
+
+var (
+	// ErrNoLetter is the error of a record that is no dead letter.
+	ErrNoLetter = errors.New("retry: not a dead letter")
+	// ErrRedriven is the error of a dead letter that has come back [MaxRedrives] times.
+	ErrRedriven = errors.New("retry: redriven too often")
+)
+
+// Redrive returns the headers with which a dead letter goes into a redrive topic: its own, with the count of redrives one higher. Key, value
+// and timestamp stay as they are. The error is [ErrNoLetter] or [ErrRedriven]. The values of the other headers are borrowed.
+func Redrive(letter []Header) ([]Header, error) {
+	l, _, ok := ParseLetter(letter)
+	switch {
+	case !ok:
+		return nil, ErrNoLetter
+	case l.Redriven >= MaxRedrives:
+		return nil, ErrRedriven
+	}
+	count := Header{Key: HeaderRedriven, Value: strconv.AppendInt(nil, int64(l.Redriven)+1, 10)}
+	redriven := slices.Clone(letter)
+	if i := find(letter)[fieldRedriven]; i != none {
+		redriven[i] = count
+		return redriven, nil
+	}
+	return append(redriven, count), nil
+}
