@@ -50,7 +50,7 @@ type Decision struct {
 	End     End    // of Ended; EndSkip of Skipped
 	// Permanent says that the error would have ended any record at its first try.
 	Permanent bool
-	// Counts says that the failure may be one of an outage, and is for the Breaker: it is neither permanent, nor skipped, nor a Snooze.
+	// Counts says that the failure may be one of an outage, and is for the [Circuit]: it is neither permanent, nor skipped, nor a Snooze.
 	Counts bool
 }
 
