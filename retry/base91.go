@@ -1,5 +1,10 @@
 package retry
 
+import (
+	"encoding/binary"
+	"slices"
+)
+
 // Bytes as text that is safe in commit metadata: two characters for 13 bits, the lowest first, of the 91 characters that basE91 uses. Unlike
 // there, a pair never holds 14 bits: the length of the text follows from the length of the bytes, and it is 8 % shorter than base64.
 
@@ -44,27 +49,26 @@ func base91Length(n int) int {
 	}
 }
 
-func appendBase91(dst []byte, src []byte) []byte {
-	var acc uint32
-	var n uint
-	for _, b := range src {
-		acc |= uint32(b) << n
-		n += 8
-		if n >= pairBits {
-			p := &base91Pairs[acc&(pairCount-1)]
-			dst = append(dst, p[0], p[1])
-			acc >>= pairBits
-			n -= pairBits
-		}
+func appendBase91(dst, src []byte) []byte {
+	bit, pairs := 0, 8*len(src)/pairBits
+	for ; pairs > 0 && bit/8+8 <= len(src); pairs-- {
+		p := &base91Pairs[binary.LittleEndian.Uint64(src[bit/8:])>>(bit%8)%pairCount]
+		dst = append(dst, p[0], p[1])
+		bit += pairBits
 	}
-	switch {
-	case n == 0:
-		return dst
-	case n <= tailBits:
-		return append(dst, base91Alphabet[acc])
-	default:
-		return append(dst, base91Pairs[acc][0], base91Pairs[acc][1])
+	var last [8]byte // with zeros behind the end
+	copy(last[:], src[bit/8:])
+	rest := 8*len(src) - bit
+	acc := binary.LittleEndian.Uint64(last[:]) >> (bit % 8)
+	for ; rest > tailBits; rest -= pairBits {
+		p := &base91Pairs[acc%pairCount]
+		dst = append(dst, p[0], p[1])
+		acc >>= pairBits
 	}
+	if rest > 0 {
+		dst = append(dst, base91Alphabet[acc])
+	}
+	return dst
 }
 
 // appendUnbase91 reads what appendBase91 wrote, and nothing else: there is one text for each string of bytes.
@@ -73,33 +77,24 @@ func appendUnbase91(dst []byte, src string) ([]byte, bool) {
 	if base91Length(size) != len(src) {
 		return dst, false
 	}
-	var acc uint32
-	var n uint
-	for len(src) > 0 {
-		v, bits := uint32(base91Digits[src[0]]), uint(tailBits)
-		if v == noDigit {
-			return dst, false
+	start := len(dst)
+	dst = slices.Grow(dst, size+2*spareBytes)
+	dst = dst[:cap(dst)]
+	w := bitWriter{at: start}
+	for i := 0; i+1 < len(src); i += 2 {
+		low, high := uint64(base91Digits[src[i]]), uint64(base91Digits[src[i+1]])
+		v := low + high*uint64(base91Base)
+		if low == noDigit || v >= pairCount { // a high that is no digit is too much by itself
+			return dst[:start], false
 		}
-		if len(src) > 1 {
-			second := uint32(base91Digits[src[1]])
-			if second == noDigit {
-				return dst, false
-			}
-			v, bits = v+second*uint32(base91Base), pairBits
-		}
-		if v >= 1<<bits {
-			return dst, false
-		}
-		src = src[min(2, len(src)):]
-		acc |= v << n
-		for n += bits; n >= 8; n -= 8 {
-			if size == 0 {
-				return dst, false
-			}
-			dst = append(dst, byte(acc))
-			acc >>= 8
-			size--
-		}
+		w = w.put(dst, v, pairBits)
 	}
-	return dst, size == 0 && acc == 0
+	if len(src)%2 == 1 {
+		v := uint64(base91Digits[src[len(src)-1]])
+		if v >= 1<<tailBits {
+			return dst[:start], false
+		}
+		w = w.put(dst, v, tailBits)
+	}
+	return dst[:start+size], w.at == start+size && w.acc == 0
 }

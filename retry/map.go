@@ -17,104 +17,114 @@ func tidyRuns(runs []Run, low, high int64) bool {
 	return len(runs) == 0 || end <= high
 }
 
-// appendMap appends the holes in the shorter form, and says so in the flags; false if there is no room for it.
-func appendMap(body []byte, flags int, offset int64, holes []Run) ([]byte, bool) {
+// appendMap appends the holes in the shorter form, and says so in the flags; false if body would pass a length. It needs 4 times spareBytes
+// more of capacity than that.
+func appendMap(body []byte, flags, most int, offset int64, holes []Run) ([]byte, bool) {
 	if len(holes) == 0 {
 		return body, true
 	}
 	width := holes[len(holes)-1].To - offset
-	asBitsSize := (width-1)/8 + 1
-	gaps, lengths, size := orders(offset, holes)
-	if size/8 < asBitsSize {
-		runs, ok := appendRuns(body, offset, holes, gaps, lengths)
-		if ok && int64(len(runs)-len(body)) <= asBitsSize {
+	plain, room := (width-1)/8+1, most-len(body)
+	asBits := plain <= int64(room)
+	if asBits {
+		room = int(plain)
+	}
+	if !asBits || int64(len(holes)) < width/9*2 { // runs that are nearer to each other seldom take less than bits
+		if runs, ok := appendRuns(body, room, offset, holes); ok {
 			runs[flags] |= flagRuns
 			return runs, true
 		}
 	}
-	if int64(cap(body)-len(body)) < asBitsSize {
+	if !asBits {
 		return body, false
 	}
 	body[flags] |= flagBits
-	return appendBits(body, offset, holes, int(asBitsSize)), true
+	return appendBits(body, offset, holes), true
 }
 
-// appendRuns never passes the capacity of body.
-func appendRuns(body []byte, offset int64, holes []Run, gaps, lengths uint) ([]byte, bool) {
-	if cap(body)-len(body) < binary.MaxVarintLen64+2 {
+// appendRuns returns false when that takes more room than there is.
+func appendRuns(body []byte, room int, offset int64, holes []Run) ([]byte, bool) {
+	most := len(body) + room
+	gaps, lengths, ok := orders(offset, holes)
+	if !ok || room < binary.MaxVarintLen64+2 && room < len(holes) {
 		return body, false
 	}
-	w := bitWriter{buf: binary.AppendUvarint(body, uint64(len(holes)))}
-	w.put(uint64(gaps), 8)
-	w.put(uint64(lengths), 8)
+	body = append(binary.AppendUvarint(body, uint64(len(holes))), byte(gaps), byte(lengths))
+	shortGaps, shortLengths := shortCodes(gaps), shortCodes(lengths)
+	w, dst := bitWriter{at: len(body)}, body[:cap(body)]
 	end := offset - 1 // the first run may begin at the offset
 	for _, h := range holes {
-		w.putNumber(uint64(h.From-end-1), gaps)
-		w.putNumber(uint64(h.Len()-1), lengths)
+		gap, length := uint64(h.From-end-1), uint64(h.Len()-1)
 		end = h.To
+		if both, ok := shortGaps.both(gap, &shortLengths, length); ok {
+			w = w.put(dst, both.bits, both.size)
+		} else {
+			w = w.putNumber(dst, gap, gaps).putNumber(dst, length, lengths)
+		}
+		if w.at > most {
+			return body, false
+		}
 	}
-	return w.end(), !w.full
+	return dst[:w.end()], w.end() <= most
 }
 
-func appendBits(body []byte, offset int64, holes []Run, size int) []byte {
-	at := len(body)
-	body = body[:at+size]
-	set := body[at:]
-	clear(set)
+func appendBits(body []byte, offset int64, holes []Run) []byte {
+	w, dst := bitWriter{at: len(body)}, body[:cap(body)]
+	end := offset
 	for _, h := range holes {
-		setBits(set, int(h.From-offset), int(h.To-offset))
+		gap, length := h.From-end, h.Len()
+		end = h.To
+		for ; gap > mostBits/2; gap -= mostBits / 2 {
+			w = w.put(dst, 0, mostBits/2)
+		}
+		for ; length > mostBits/2; length -= mostBits / 2 {
+			w = w.put(dst, (1<<(mostBits/2)-1)<<gap, uint(gap)+mostBits/2)
+			gap = 0
+		}
+		w = w.put(dst, (1<<length-1)<<gap, uint(gap+length))
 	}
-	return body
+	return dst[:w.end()]
 }
 
-// setBits sets those from one number up to another, which is not set.
-func setBits(set []byte, from, to int) {
-	first, last := from/8, (to-1)/8
-	head, tail := byte(0xff)<<(from%8), byte(0xff)>>(7-(to-1)%8)
-	if first == last {
-		set[first] |= head & tail
-		return
+// orders are good ones for the distances and the lengths; false if one of these is too large for a code.
+func orders(offset int64, holes []Run) (gaps, lengths uint, ok bool) {
+	const samples = 256
+	if (holes[len(holes)-1].To-offset)>>numberBits > 0 {
+		return 0, 0, false
 	}
-	set[first] |= head
-	for i := first + 1; i < last; i++ {
-		set[i] = 0xff
-	}
-	set[last] |= tail
-}
-
-// orders are the best ones for the distances and the lengths, and how many bits the runs then take, nearly.
-func orders(offset int64, holes []Run) (gaps, lengths uint, size int64) {
-	var ofGaps, ofLengths [65]int32
+	var ofGaps, ofLengths [numberBits + 1]int32 // how many there are of each length in bits
 	end := offset - 1
-	for _, h := range holes {
+	step := len(holes)/samples + 1
+	for i := 0; i < len(holes); i += step {
+		h := holes[i]
+		if i > 0 {
+			end = holes[i-1].To
+		}
 		ofGaps[bits.Len64(uint64(h.From-end-1))]++
 		ofLengths[bits.Len64(uint64(h.Len()-1))]++
-		end = h.To
 	}
-	gaps, gapBits := bestOrder(&ofGaps)
-	lengths, lengthBits := bestOrder(&ofLengths)
-	return gaps, lengths, gapBits + lengthBits
+	return bestOrder(&ofGaps), bestOrder(&ofLengths), true
 }
 
-// bestOrder looks at how many numbers there are of each length in bits.
-func bestOrder(lengths *[65]int32) (order uint, size int64) {
-	longest := uint(len(lengths) - 1)
+func bestOrder(lengths *[numberBits + 1]int32) (order uint) {
+	longest := uint(numberBits)
 	for longest > 0 && lengths[longest] == 0 {
 		longest--
 	}
-	order, size = longest, codeSize(lengths, longest, longest)
+	order = longest
+	size := codeSize(lengths, longest, longest)
 	for o := range longest {
 		if s := codeSize(lengths, longest, o); s < size {
 			order, size = o, s
 		}
 	}
-	return order, size
+	return order
 }
 
-// codeSize is how many bits the numbers take in a code of an order. The high part of a number grows by a bit when one is added to it and all
-// its bits are set: always where it has one bit, half the time where it has two, seldom above.
-func codeSize(lengths *[65]int32, longest, order uint) (size int64) {
-	for l := uint(0); l <= longest; l++ {
+// codeSize is how many bits the numbers take in a code of an order, twice. The high part of a number grows by a bit when one is added to it
+// and all its bits are set: always where it has one bit, half the time where it has two, seldom above.
+func codeSize(lengths *[numberBits + 1]int32, longest, order uint) (twice int64) {
+	for l := range longest + 1 {
 		each := 2 * int64(order+1)
 		switch {
 		case l == order+1:
@@ -124,9 +134,9 @@ func codeSize(lengths *[65]int32, longest, order uint) (size int64) {
 		case l > order:
 			each += 4 * int64(l-order-1)
 		}
-		size += int64(lengths[l]) * each
+		twice += int64(lengths[l]) * each
 	}
-	return size / 2
+	return twice
 }
 
 // readRuns reads holes that lie between two offsets.
@@ -161,7 +171,7 @@ func readBits(set []byte, offset, main int64) ([]Run, bool) {
 	if last < 0 || set[last] == 0 || int64(8*last+bits.Len8(set[last])) > main-offset {
 		return nil, false
 	}
-	var holes []Run
+	holes := make([]Run, 0, countRuns(set))
 	for i, b := range set {
 		at := offset + 8*int64(i)
 		for b != 0 {
@@ -172,4 +182,14 @@ func readBits(set []byte, offset, main int64) ([]Run, bool) {
 		}
 	}
 	return holes, true
+}
+
+// countRuns is how many runs of ones there are.
+func countRuns(set []byte) (n int) {
+	before := byte(0) // the bit before the first
+	for _, b := range set {
+		n += bits.OnesCount8(b &^ (b<<1 | before))
+		before = b >> 7
+	}
+	return n
 }

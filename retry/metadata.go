@@ -32,25 +32,25 @@ func NewMetadata(offset int64) Metadata { return Metadata{StreamTime: -1, Main: 
 
 // Ours begins with two characters, of which the first never occurs in base64. Base91 of these bytes follows:
 //
-//	CRC-32C of the committed offset (8 bytes, big endian) and of all that follows, 4 bytes, little endian
 //	flags, 1 byte
-//	Main less the offset, as a uvarint; what the flags announce, in their order; the map up to the end
+//	Main less the offset, as a uvarint; what the flags announce, in their order; the map
+//	CRC-32C of the committed offset (8 bytes, big endian) and of all that is above, 4 bytes, little endian
 //
 // The map is the holes from the offset on, either as bits (1 is open) up to the last hole's end, or as runs: their number as a uvarint, a byte
 // for each of two orders, then in an Exp-Golomb code of these orders the distance of each run from the one before and its length, less one
 // each (of the first run, the distance from the offset as it is).
 const (
-	oursPrefix   = "!1"
-	checksumSize = 4
-	flagTime     = 1 << 0 // varint
-	flagHead     = 1 << 1 // uvarint, varint, varint
-	flagRunning  = 1 << 2
-	flagCounts   = 1 << 3 // starts and deaths, uvarints
-	flagSuspect  = 1 << 4 // uvarint
-	flagBits     = 1 << 5
-	flagRuns     = 1 << 6
-	flagLater    = 1 << 7
+	oursPrefix  = "!1"
+	flagTime    = 1 << 0 // uvarint
+	flagHead    = 1 << 1 // uvarint, varint, varint
+	flagRunning = 1 << 2
+	flagCounts  = 1 << 3 // starts and deaths, uvarints
+	flagSuspect = 1 << 4 // uvarint
+	flagBits    = 1 << 5
+	flagRuns    = 1 << 6
+	flagLater   = 1 << 7
 
+	offsetBytes = 8
 	// maxBody is how many bytes fit behind the prefix.
 	maxBody = (MaxMetadata - len(oursPrefix)) / 2 * pairBits / 8
 )
@@ -59,22 +59,44 @@ const (
 // stream time has the form that Kafka Streams reads and writes.
 func (m *Metadata) Encode(offset int64) (string, bool) {
 	main := max(m.Main, offset)
+	if main == offset && m.plain() {
+		return encodeStreams(max(-1, m.StreamTime)), true
+	}
 	holes := m.Holes
 	if !tidyRuns(holes, offset, main) {
 		holes = clipRuns(holes, offset, main)
 	}
-	if main == offset && m.plain() {
-		return encodeStreams(max(-1, m.StreamTime)), true
-	}
-	var room [maxBody]byte
-	body := m.appendFields(room[:checksumSize], main-offset)
-	body, ok := appendMap(body, checksumSize, offset, holes)
+	var room [offsetBytes + maxBody + 4*spareBytes]byte
+	body := binary.BigEndian.AppendUint64(room[:0], uint64(offset))
+	body = m.appendFields(body, main-offset)
+	body, ok := appendMap(body, offsetBytes, offsetBytes+maxBody-checksumBytes, offset, holes)
 	if !ok {
 		return "", false
 	}
-	binary.LittleEndian.PutUint32(body, checksum(offset, body[checksumSize:]))
+	body = binary.LittleEndian.AppendUint32(body, crc32.Checksum(body, castagnoli))
 	var text [MaxMetadata]byte
-	return string(appendBase91(append(text[:0], oursPrefix...), body)), true
+	return string(appendBase91(append(text[:0], oursPrefix...), body[offsetBytes:])), true
+}
+
+// Fit is as Encode, but always fits: Main is lowered until it does. What is done above that comes again after a restart; again is how many
+// offsets those are, with those that hold no record.
+func (m *Metadata) Fit(offset int64) (text string, again int64) {
+	part := *m
+	for {
+		if text, ok := part.Encode(offset); ok {
+			return text, doneFrom(part.Main, m)
+		}
+		part.Main = offset + (part.Main-offset)/4*3
+	}
+}
+
+// doneFrom is how many offsets from one on up to Main are done.
+func doneFrom(offset int64, m *Metadata) int64 {
+	done := max(0, m.Main-offset)
+	for _, h := range clipRuns(m.Holes, offset, m.Main) {
+		done -= h.Len()
+	}
+	return done
 }
 
 // plain says whether there is nothing but a stream time.
@@ -89,7 +111,7 @@ func (m *Metadata) appendFields(dst []byte, width int64) []byte {
 	dst = binary.AppendUvarint(dst, uint64(width))
 	if m.StreamTime >= 0 {
 		dst[at] |= flagTime
-		dst = binary.AppendVarint(dst, m.StreamTime)
+		dst = binary.AppendUvarint(dst, uint64(m.StreamTime))
 	}
 	if h := m.Head; h != nil {
 		dst[at] |= flagHead
@@ -114,9 +136,3 @@ func (m *Metadata) appendFields(dst []byte, width int64) []byte {
 
 // countOf is a number that is never negative and fits an int everywhere.
 func countOf(n int) uint64 { return uint64(min(max(n, 0), math.MaxInt32)) }
-
-func checksum(offset int64, body []byte) uint32 {
-	var at [8]byte
-	binary.BigEndian.PutUint64(at[:], uint64(offset))
-	return crc32.Update(crc32.Checksum(at[:], castagnoli), castagnoli, body)
-}

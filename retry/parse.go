@@ -3,6 +3,7 @@ package retry
 import (
 	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"math"
 	"strings"
 )
@@ -57,34 +58,40 @@ func parseMetadata(s string, offset, end int64) (m Metadata, reason string) {
 }
 
 func parseOurs(text string, offset, end int64) (m Metadata, reason string) {
-	var room [maxBody]byte
-	body, ok := appendUnbase91(room[:0], text)
-	if !ok || len(body) <= checksumSize || binary.LittleEndian.Uint32(body) != checksum(offset, body[checksumSize:]) {
+	var room [offsetBytes + maxBody + 2*spareBytes]byte
+	body, ok := appendUnbase91(binary.BigEndian.AppendUint64(room[:0], uint64(offset)), text)
+	if !ok || len(body) <= offsetBytes+checksumBytes {
+		return m, "damaged"
+	}
+	body, sum := body[:len(body)-checksumBytes], body[len(body)-checksumBytes:]
+	if binary.LittleEndian.Uint32(sum) != crc32.Checksum(body, castagnoli) {
 		return m, "damaged, or of another offset"
 	}
-	f := metadataFields{body: body[checksumSize+1:]}
-	flags := body[checksumSize]
-	m = f.metadata(flags, offset)
+	return parseBody(body[offsetBytes:], offset, end)
+}
+
+func parseBody(body []byte, offset, end int64) (m Metadata, reason string) {
+	flags := body[0]
+	r := reader{b: body[1:]}
+	m = readFields(&r, flags, offset)
 	switch {
 	case flags&flagLater != 0:
 		return m, "of a later version"
-	case f.bad:
+	case r.bad:
 		return m, "malformed"
 	case end >= 0 && m.Main > end:
 		return m, fmt.Sprintf("it speaks of offsets up to %d, the log ends at %d", m.Main, end)
 	case end >= 0 && m.Suspect >= end:
 		return m, fmt.Sprintf("it names offset %d, the log ends at %d", m.Suspect, end)
 	}
-	ok = true
+	ok := false
 	switch flags & (flagBits | flagRuns) {
 	case flagBits:
-		m.Holes, ok = readBits(f.body, offset, m.Main)
+		m.Holes, ok = readBits(r.b, offset, m.Main)
 	case flagRuns:
-		m.Holes, ok = readRuns(f.body, offset, m.Main)
+		m.Holes, ok = readRuns(r.b, offset, m.Main)
 	case 0:
-		ok = len(f.body) == 0
-	default:
-		ok = false
+		ok = len(r.b) == 0
 	}
 	if !ok {
 		return m, "malformed map"
@@ -92,49 +99,31 @@ func parseOurs(text string, offset, end int64) (m Metadata, reason string) {
 	return m, ""
 }
 
-// metadataFields reads numbers off the front of a body.
-type metadataFields struct {
-	body []byte
-	bad  bool
-}
-
-func (f *metadataFields) metadata(flags byte, offset int64) Metadata {
+func readFields(r *reader, flags byte, offset int64) Metadata {
 	m := NewMetadata(offset)
-	m.Main += f.number(uint64(math.MaxInt64 - offset))
+	m.Main += upTo(r, math.MaxInt64-offset)
 	if flags&flagTime != 0 {
-		m.StreamTime = f.signed()
+		m.StreamTime = upTo(r, math.MaxInt64)
 	}
 	if flags&flagHead != 0 {
-		m.Head = &Head{Attempt: int(f.number(math.MaxInt32)), First: f.signed(), Due: f.signed()}
+		m.Head = &Head{Attempt: r.int(), First: r.varint(), Due: r.varint()}
 	}
 	m.Running = flags&flagRunning != 0
 	if flags&flagCounts != 0 {
-		m.Starts, m.Deaths = int(f.number(math.MaxInt32)), int(f.number(math.MaxInt32))
+		m.Starts, m.Deaths = r.int(), r.int()
 	}
 	if flags&flagSuspect != 0 {
-		m.Suspect = f.number(math.MaxInt64)
+		m.Suspect = upTo(r, math.MaxInt64)
 	}
-	f.bad = f.bad || m.StreamTime < -1
 	return m
 }
 
-// number is one up to a bound.
-func (f *metadataFields) number(most uint64) int64 {
-	v, n := binary.Uvarint(f.body)
-	if n <= 0 || v > most {
-		f.bad = true
+// upTo reads a number that is not negative, up to a bound.
+func upTo(r *reader, most int64) int64 {
+	v := r.uvarint()
+	if v > uint64(most) {
+		r.bad, r.b = true, nil
 		return 0
 	}
-	f.body = f.body[n:]
 	return int64(v)
-}
-
-func (f *metadataFields) signed() int64 {
-	v, n := binary.Varint(f.body)
-	if n <= 0 {
-		f.bad = true
-		return -1
-	}
-	f.body = f.body[n:]
-	return v
 }

@@ -35,10 +35,15 @@ func (r *ring) close(i int) {
 	*s = ^*s
 }
 
-// popClosed drops the first offsets up to one that is open.
-func (r *ring) popClosed() {
-	for r.n > 0 && !r.isOpen(0) {
-		r.head = (r.head + 1) & (len(r.slots) - 1)
+func (r *ring) isFirst(offset int64) bool { return r.n > 0 && r.slots[r.head] == offset }
+
+// pop drops the first offset, and those after it up to one that is open.
+func (r *ring) pop() {
+	mask := len(r.slots) - 1
+	r.head = (r.head + 1) & mask
+	r.n--
+	for r.n > 0 && r.slots[r.head] < 0 {
+		r.head = (r.head + 1) & mask
 		r.n--
 	}
 	if r.n == 0 && len(r.slots) > manySlots {
@@ -66,7 +71,7 @@ func (r *ring) find(offset int64) int {
 	if r.at(high) == offset {
 		return high
 	}
-	low := 0
+	low, high := r.around(offset, distance, high)
 	for low < high {
 		middle := int(uint(low+high) >> 1)
 		if r.at(middle) < offset {
@@ -79,4 +84,22 @@ func (r *ring) find(offset int64) int {
 		return -1
 	}
 	return low
+}
+
+// around narrows down where an offset can be, up to high. Gaps are mostly of one kind, such as a marker after each transaction: it should be
+// near its share of the way.
+func (r *ring) around(offset, distance int64, high int) (low, most int) {
+	const near = 8
+	last := r.at(r.n - 1)
+	if distance > last-r.at(0) {
+		return high, high
+	}
+	guess := int(float64(distance) / float64(last-r.at(0)) * float64(r.n-1))
+	if g := guess + near; g < high && r.at(g) >= offset {
+		high = g
+	}
+	if g := min(guess, high) - near; g > 0 && r.at(g) <= offset {
+		low = g
+	}
+	return low, high
 }

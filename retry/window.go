@@ -93,25 +93,28 @@ func (w *Window) Taken(offset int64) {
 	if offset < w.read {
 		return
 	}
-	w.Pass(offset + 1)
+	w.read = offset + 1
+	if len(w.unread) > 0 {
+		w.passUnread(w.read)
+	}
+	w.next = max(w.next, w.read)
 	w.taken.push(offset)
 	w.open++
 }
 
 // Done says that an offset is done. One that is done already, or was never taken, stays as it is.
 func (w *Window) Done(offset int64) {
-	i := w.taken.find(offset)
-	if i < 0 {
+	if w.taken.isFirst(offset) {
+		w.taken.pop()
+		w.open--
+		return
+	}
+	switch i := w.taken.find(offset); {
+	case i < 0:
 		w.doneUnread(offset)
-		return
-	}
-	if !w.taken.isOpen(i) {
-		return
-	}
-	w.taken.close(i)
-	w.open--
-	if i == 0 {
-		w.taken.popClosed()
+	case w.taken.isOpen(i):
+		w.taken.close(i)
+		w.open--
 	}
 }
 

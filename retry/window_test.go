@@ -130,3 +130,75 @@ func restarted(t require.TestingT, w *retry.Window) *retry.Window {
 	require.NoError(t, err)
 	return retry.Restore(w.Low(), read.Main, read.Holes)
 }
+
+func TestWindowOfARecordAtATimeAllocatesNothing(t *testing.T) {
+	w := retry.NewWindow(0)
+	offset := int64(0)
+	allocations := testing.AllocsPerRun(1000, func() {
+		w.Taken(offset)
+		w.Done(offset)
+		offset++
+	})
+	require.Zero(t, allocations)
+	require.Equal(t, offset, w.Low())
+}
+
+func TestWindowLetsGoOfItsMemory(t *testing.T) {
+	w := retry.NewWindow(0)
+	for offset := range int64(30_000) {
+		w.Taken(3 * offset)
+	}
+	require.Equal(t, 30_000, w.Kept())
+	for offset := int64(29_999); offset >= 0; offset-- {
+		w.Done(3 * offset)
+	}
+	require.Zero(t, w.Kept())
+	require.Equal(t, int64(89_998), w.Low())
+	w.Taken(90_000)
+	require.Equal(t, []retry.Run{{90_000, 90_001}}, w.Holes(nil))
+}
+
+func TestRestoreLeavesOutWhatLiesOutside(t *testing.T) {
+	w := retry.Restore(10, 20, []retry.Run{{0, 5}, {8, 12}, {18, 25}, {30, 40}})
+	require.Equal(t, []retry.Run{{10, 12}, {18, 20}}, w.Holes(nil))
+	require.Equal(t, int64(20), w.Next())
+	require.Equal(t, int64(7), retry.Restore(7, 3, nil).Next(), "main is never below low")
+}
+
+// A transaction's marker is no record: no fetch delivers it, and the low-water must not wait for it.
+func TestRegressionMarkersArePassed(t *testing.T) {
+	w := retry.NewWindow(0)
+	for _, offset := range []int64{0, 1, 3} { // a marker at 2
+		w.Taken(offset)
+	}
+	w.Done(1)
+	w.Done(0)
+	require.Equal(t, int64(3), w.Low())
+	w.Done(3)
+	require.Equal(t, int64(4), w.Low(), "nothing says that 4 is a marker yet")
+	require.Equal(t, int64(1), w.Pass(5))
+	require.Equal(t, int64(5), w.Low())
+	require.Zero(t, w.Pass(2), "a fetch that ends before is nothing new")
+	require.Zero(t, w.Width())
+	require.Empty(t, w.Holes(nil))
+
+	w = retry.Restore(5, 9, []retry.Run{{5, 7}, {8, 9}})
+	w.Taken(5)
+	w.Taken(8) // 6 was a marker
+	w.Done(8)
+	w.Done(5)
+	require.Equal(t, int64(9), w.Low())
+}
+
+// What retention or compaction has taken away is lost: it is counted and holds nothing up.
+func TestRegressionRetentionTakesHolesAway(t *testing.T) {
+	w := retry.Restore(70, 100, []retry.Run{{70, 75}, {90, 95}})
+	require.Equal(t, int64(8), w.Pass(93), "the log begins at 93 now")
+	require.Equal(t, int64(93), w.Low())
+	require.Equal(t, 2, w.Open())
+	require.Equal(t, int64(2+20), w.Pass(120), "and now past all that was ever read")
+	require.Equal(t, int64(120), w.Low())
+	require.Zero(t, w.Open())
+	w.Taken(120)
+	require.Equal(t, int64(120), w.Low())
+}
