@@ -68,6 +68,12 @@ func (o *Overlay) forgetUnits() {
 	}
 }
 
+// Touched returns how many keys the open unit has written.
+func (o *Overlay) Touched() int { return len(o.undo.saved) }
+
+// TouchedKey returns the i-th of them, in the order in which the unit first wrote them. It is valid until the next write.
+func (o *Overlay) TouchedKey(i int) []byte { return o.arena.bytes(&o.entries[o.undo.saved[i].id].key) }
+
 // Keep ends the unit and keeps its writes.
 func (o *Overlay) Keep() {
 	if !o.undo.open {

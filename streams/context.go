@@ -61,7 +61,7 @@ func (c *Context[KO, VO]) Forward(r Record[KO, VO]) {
 }
 
 // Context returns a context for calls to the outside. It is cancelled when the task has to give up the call.
-func (c *Context[KO, VO]) Context() context.Context { return c.in.ctx }
+func (c *Context[KO, VO]) Context() context.Context { return c.in.env.Context() }
 
 // Task returns the task.
 func (c *Context[KO, VO]) Task() TaskID { return c.in.env.ID() }

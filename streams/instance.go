@@ -1,7 +1,6 @@
 package streams
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,7 +12,6 @@ import (
 type instance struct {
 	env    *task.Env
 	sub    *subtopology
-	ctx    context.Context // given to functions that can fail
 	ts     int64           // timestamp of the record or punctuation that a processor works on
 	fans   []settler       // output of each step, by step id
 	inputs map[string][]func(*task.Record)
@@ -32,7 +30,6 @@ func (sub *subtopology) build(env *task.Env) (*task.Graph, error) {
 	in := &instance{
 		env:    env,
 		sub:    sub,
-		ctx:    env.Context(),
 		fans:   make([]settler, sub.topology.stepCount),
 		inputs: make(map[string][]func(*task.Record)),
 		warms:  make(map[string][]func() []int),

@@ -40,7 +40,7 @@ func (s Stream[K, V]) TryFilter(name string, keep func(context.Context, Record[K
 	return s.derive(s.try(name, options{}, keep, func(in *instance, next *step) func(*item[K, V]) error {
 		out := in.out[K, V](next)
 		return func(it *item[K, V]) error {
-			ok, err := keep(in.ctx, record(it))
+			ok, err := keep(in.env.Context(), record(it))
 			if err == nil && ok {
 				out.push(it)
 			}
@@ -56,7 +56,7 @@ func (s Stream[K, V]) TryMap[K2, V2 any](name string, f func(context.Context, Re
 		to := newProducer[K2, V2](in, next)
 		return func(it *item[K, V]) (err error) {
 			inherit(&to.it, it)
-			if to.it.key, to.it.value, err = f(in.ctx, record(it)); err == nil {
+			if to.it.key, to.it.value, err = f(in.env.Context(), record(it)); err == nil {
 				to.push()
 			}
 			return err
@@ -75,7 +75,7 @@ func (s Stream[K, V]) TryMapValues[W any](name string, f func(context.Context, R
 		to := newProducer[K, W](in, next)
 		return func(it *item[K, V]) (err error) {
 			keepKey(&to.it, it)
-			if to.it.value, err = f(in.ctx, record(it)); err == nil {
+			if to.it.value, err = f(in.env.Context(), record(it)); err == nil {
 				to.push()
 			}
 			return err
@@ -90,7 +90,7 @@ func (s Stream[K, V]) TryFlatMap[K2, V2 any](name string, f func(context.Context
 	next := s.try(name, o, f, func(in *instance, next *step) func(*item[K, V]) error {
 		to := newProducer[K2, V2](in, next)
 		return func(it *item[K, V]) error {
-			all, err := f(in.ctx, record(it))
+			all, err := f(in.env.Context(), record(it))
 			for i := 0; err == nil && i < len(all) && !in.env.Failed(); i++ {
 				inherit(&to.it, it)
 				to.it.key, to.it.value = all[i].Key, all[i].Value
@@ -110,7 +110,7 @@ func (s Stream[K, V]) TryFlatMapValues[W any](name string, f func(context.Contex
 	next := s.try(name, o, f, func(in *instance, next *step) func(*item[K, V]) error {
 		to := newProducer[K, W](in, next)
 		return func(it *item[K, V]) error {
-			all, err := f(in.ctx, record(it))
+			all, err := f(in.env.Context(), record(it))
 			for i := 0; err == nil && i < len(all) && !in.env.Failed(); i++ {
 				keepKey(&to.it, it)
 				to.it.value = all[i]
@@ -129,7 +129,7 @@ func (s Stream[K, V]) TrySelectKey[K2 any](name string, f func(context.Context, 
 		to := newProducer[K2, V](in, next)
 		return func(it *item[K, V]) (err error) {
 			keepValue(&to.it, it)
-			if to.it.key, err = f(in.ctx, record(it)); err == nil {
+			if to.it.key, err = f(in.env.Context(), record(it)); err == nil {
 				to.push()
 			}
 			return err
@@ -145,7 +145,7 @@ func (s Stream[K, V]) TryPeek(name string, f func(context.Context, Record[K, V])
 	return s.derive(s.try(name, options{}, f, func(in *instance, next *step) func(*item[K, V]) error {
 		out := in.out[K, V](next)
 		return func(it *item[K, V]) error {
-			if err := f(in.ctx, record(it)); err != nil {
+			if err := f(in.env.Context(), record(it)); err != nil {
 				return err
 			}
 			out.push(it)
@@ -157,6 +157,6 @@ func (s Stream[K, V]) TryPeek(name string, f func(context.Context, Record[K, V])
 // TryForEach is [Stream.ForEach] for a function that can fail.
 func (s Stream[K, V]) TryForEach(name string, f func(context.Context, Record[K, V]) error) {
 	s.try(name, options{}, f, func(in *instance, _ *step) func(*item[K, V]) error {
-		return func(it *item[K, V]) error { return f(in.ctx, record(it)) }
+		return func(it *item[K, V]) error { return f(in.env.Context(), record(it)) }
 	})
 }

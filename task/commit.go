@@ -213,10 +213,13 @@ func (t *Task) call(callbacks []func(error), err error) {
 	}
 }
 
+// callbackNode is the node that callbacks of commits are said to be.
+const callbackNode = "commit callback"
+
 func (t *Task) callOne(f func(error), err error) {
 	defer t.recovered()
 	t.begin(-1, -1)
-	t.unit.node = "commit callback"
+	t.unit.node = callbackNode
 	t.unit.void = t.err != nil || t.dead
 	t.unit.quiet = t.draining
 	f(err)

@@ -20,13 +20,21 @@ type Env struct {
 	callbacks []func(error) // of CommitAsync
 	drops     []dropCount
 	commit    bool // RequestCommit was called
+
+	ctx context.Context // of the running unit; nil is the task's
 }
 
 // ID names the task.
 func (e *Env) ID() ID { return e.t.cfg.ID }
 
-// Context is for user functions that can fail or wait. It ends when the task's life does, or when a call outlasts the watchdog.
-func (e *Env) Context() context.Context { return e.t.cfg.Context }
+// Context is for user functions that can fail or wait, and is asked for in each unit. It ends when the task's life does, when a call outlasts
+// the watchdog, or on a worker when the policy's time for one try is over.
+func (e *Env) Context() context.Context {
+	if e.ctx != nil {
+		return e.ctx
+	}
+	return e.t.cfg.Context
+}
 
 // Store returns the store with this index in Spec.Stores.
 func (e *Env) Store(i int) *statestore.Overlay { return e.t.stores[i] }
@@ -123,8 +131,12 @@ func (e *Env) Dropped(reason string, n int) {
 // Schedule calls f every so often (at least a millisecond) with the time of that clock in milliseconds, in a unit of its own. Of the times
 // that passed since the last call only one is made up for, and the schedule stays on its grid. For StreamTime the grid is the multiples of
 // every, beginning after the stream time at this call, with 0 where there is none yet; for WallClock it begins one interval after now.
-// cancel may be called at any time, from f too.
+// cancel may be called at any time, from f too. On a worker it fails the build of the nodes, or the unit.
 func (e *Env) Schedule(node string, every time.Duration, clock Clock, f func(ts int64)) (cancel func()) {
+	if e.t.worker {
+		e.Fail(node, KindProcess, errScheduled)
+		return func() {}
+	}
 	now := e.t.now
 	if !e.t.started {
 		now = notStarted

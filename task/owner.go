@@ -192,6 +192,7 @@ func (o *Owner) lose() {
 func (o *Owner) close() {
 	err := o.t.Close()
 	o.answerConsumed()
+	o.handCalls()
 	if err != nil {
 		o.do(Failed{err})
 	}
@@ -242,6 +243,7 @@ func (o *Owner) settle() {
 	}
 	o.answerConsumed()
 	o.finish()
+	o.handCalls()
 	o.answerWake()
 }
 

@@ -27,9 +27,12 @@ type Task struct {
 
 	unit     unit
 	commit   commit
-	err      error // why the task has stopped
-	draining bool  // being released
-	dead     bool  // uncommitted state is gone, nothing more can be sealed
+	err      error  // why the task has stopped
+	draining bool   // being released
+	worker   bool   // it is what a Worker's nodes see
+	calls    []Call // of workers' callbacks, to be handed over
+	watch    watches
+	dead     bool // uncommitted state is gone, nothing more can be sealed
 
 	keys    [ahead][]byte // scratch of warm
 	taken   int64         // records taken from the queues, left out or not
@@ -53,6 +56,7 @@ func NewTask(cfg Config) (*Task, error) {
 		t.addDest(d, 0)
 	}
 	t.openStores()
+	t.watch = newWatches(len(t.stores))
 	if err := t.build(); err != nil {
 		return nil, err
 	}

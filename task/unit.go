@@ -56,6 +56,9 @@ func (t *Task) end() bool {
 		t.undo()
 		return false
 	}
+	if t.watch.n > 0 {
+		t.noteWrites()
+	}
 	for _, s := range t.stores {
 		s.Keep()
 	}

@@ -75,6 +75,7 @@ type world struct {
 	actions   []string
 	failed    error
 	wake      time.Time
+	called    []Call
 }
 
 func newWorld(t testing.TB, cfg Config) *world {
@@ -200,6 +201,8 @@ func (w *world) carry(actions []Action) {
 			w.failed = a.Err
 		case Wake:
 			w.wake = a.At
+		case Call:
+			w.called = append(w.called, a)
 		}
 	}
 }
