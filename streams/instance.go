@@ -12,8 +12,8 @@ import (
 type instance struct {
 	env    *task.Env
 	sub    *subtopology
-	ts     int64           // timestamp of the record or punctuation that a processor works on
-	fans   []settler       // output of each step, by step id
+	ts     int64     // timestamp of the record or punctuation that a processor works on
+	fans   []settler // output of each step, by step id
 	inputs map[string][]func(*task.Record)
 	warms  map[string][]func() []int // of the inputs' sources; to be asked when everything is attached
 	tables []task.Table
