@@ -496,3 +496,24 @@ func filled(b *testing.B, n int, ordered bool) (*Overlay, [][]byte) {
 	o.Applied()
 	return o, keys
 }
+
+func TestTouchedAreTheKeysThatTheUnitHasWritten(t *testing.T) {
+	o := NewOverlay(OverlayConfig{Ordered: true})
+	touched := func() (keys []string) {
+		for i := range o.Touched() {
+			keys = append(keys, string(o.TouchedKey(i)))
+		}
+		return keys
+	}
+	o.Begin()
+	require.NoError(t, o.Put([]byte("dirty"), []byte("1"), 1))
+	o.Keep()
+	o.Begin()
+	require.Empty(t, touched())
+	require.NoError(t, o.Put([]byte("a key that does not lie in place"), []byte("1"), 1))
+	require.NoError(t, o.Put([]byte("dirty"), []byte("2"), 1))
+	require.NoError(t, o.Delete([]byte("gone"), 1))
+	require.NoError(t, o.Put([]byte("dirty"), []byte("3"), 1))
+	require.Equal(t, []string{"a key that does not lie in place", "dirty", "gone"}, touched())
+	o.Rollback()
+}
