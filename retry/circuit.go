@@ -80,6 +80,9 @@ func (b *Circuit) State() CircuitState { return b.state }
 // Open says whether the partition is to wait: it is true while a probe is under way as well.
 func (b *Circuit) Open() bool { return b.state != CircuitClosed }
 
+// Attentive says whether it has to be told of successes: it is open, or a failure is among the last outcomes.
+func (b *Circuit) Attentive() bool { return b.dirty || b.state != CircuitClosed }
+
 // Cause is the processor and the class of the failures that have opened it last, and when that was.
 func (b *Circuit) Cause() (node, class string, since int64) { return b.node, b.class, b.since }
 

@@ -28,6 +28,14 @@ const none = -1
 // Running says whether it has been started and is neither removed nor to be tried again yet.
 func (it *Item) Running() bool { return it.state == running }
 
+// Ahead is the head of its key that it waits behind; nil if it is that itself.
+func (it *Item) Ahead() *Item {
+	if it.Head() {
+		return nil
+	}
+	return it.gate.head
+}
+
 // Head says whether no other of its key is ahead of it, so that it runs when it is due.
 func (it *Item) Head() bool { return it.gate == nil || it.gate.head == it }
 

@@ -19,6 +19,7 @@ import (
 
 	"github.com/understudy-streams/understudy/internal/kcode"
 	"github.com/understudy-streams/understudy/internal/realkafka"
+	"github.com/understudy-streams/understudy/retry"
 	"github.com/understudy-streams/understudy/streams"
 	"github.com/understudy-streams/understudy/streams/serde"
 	"github.com/understudy-streams/understudy/task"
@@ -174,7 +175,9 @@ func (k *book) agrees(app string) {
 	for tp, o := range offsets {
 		require.Equal(k.t, k.end(tp), o.Offset, "a clean end leaves nothing of %v behind", tp)
 		if tp.Topic == k.name("lines") {
-			at, _ := task.DecodeStreamTime(o.Metadata)
+			m, err := retry.ParseMetadata(o.Metadata, o.Offset, -1)
+			require.NoError(k.t, err)
+			at := m.StreamTime
 			require.Equal(k.t, k.times[tp.Partition], at, "the stream time that is committed with %v", tp)
 		}
 	}

@@ -20,9 +20,12 @@ type commit struct {
 	refused   []func(error) // of units that were undone
 
 	positions []int64 // as of the last seal
+	low       []int64 // committed, or being committed
 	seq       uint64
 	taken     int64
 	rewrites  uint64 // done so far
+
+	legs legs
 
 	buffer  Sealed // reused by each seal
 	changes [][]statestore.Change
@@ -31,8 +34,10 @@ type commit struct {
 func newCommit(inputs, stores int, positions []int64) commit {
 	return commit{
 		positions: append([]int64(nil), positions...),
+		low:       append([]int64(nil), positions...),
 		buffer:    Sealed{Offsets: make([]InputOffset, inputs), Stores: make([]SealedStore, 0, stores)},
 		changes:   make([][]statestore.Change, stores),
+		legs:      legs{store: -1},
 	}
 }
 
@@ -41,6 +46,9 @@ func newCommit(inputs, stores int, positions []int64) commit {
 func (t *Task) Dirty() bool {
 	if t.dead {
 		return false
+	}
+	if t.draining && t.err == nil && t.failure.suspects.says || t.failure.emitting || t.failure.unsaid {
+		return true
 	}
 	if t.commit.wanted || t.out.seq != t.commit.seq || len(t.out.active.Groups) > 0 {
 		return true
@@ -70,9 +78,12 @@ func (t *Task) Seal(now time.Time) *Sealed {
 	}
 	t.turn(now)
 	if !t.emit() {
-		t.abandon(ErrRolledBack, ErrRolledBack)
+		if t.err != nil {
+			t.abandon(ErrRolledBack, ErrRolledBack)
+		}
 		return nil
 	}
+	t.passed()
 	c := &t.commit
 	s := &c.buffer
 	s.Task, s.Epoch, s.StreamTime = t.cfg.ID, t.cfg.Epoch, t.streamTime
@@ -83,6 +94,7 @@ func (t *Task) Seal(now time.Time) *Sealed {
 	t.out.cut()
 	t.out.trim()
 	s.Seq = t.out.seq
+	c.legs.after = s.Seq
 	s.Records, s.Rewrites = int(t.taken-c.taken), c.rewrites
 	t.sealOffsets()
 	c.seq, c.taken = t.out.seq, t.taken
@@ -94,13 +106,15 @@ func (t *Task) Seal(now time.Time) *Sealed {
 
 // sealOffsets says of every input how far it is, those that did not move too: so a position that was only ever looked up is kept as well.
 func (t *Task) sealOffsets() {
-	metadata := EncodeStreamTime(t.streamTime)
+	t.runs()
+	t.failure.unsaid = false
 	for i := range t.in.all {
+		low := t.low(i)
 		t.commit.buffer.Offsets[i] = InputOffset{
 			TopicPartition: TopicPartition{t.cfg.Spec.Inputs[i].Topic, t.cfg.ID.Partition},
-			Offset:         t.in.all[i].position, Metadata: metadata,
+			Offset:         low, Metadata: t.metadata(i, low),
 		}
-		t.commit.positions[i] = t.in.all[i].position
+		t.commit.positions[i], t.commit.low[i] = t.in.all[i].position, low
 	}
 }
 
@@ -115,6 +129,10 @@ func (t *Task) sealStore(i int) {
 	if d := &t.changelogs[i]; d.Topic != "" {
 		sealed.Changelog = TopicPartition{d.Topic, t.cfg.ID.Partition}
 		for j := range changes {
+			if i == t.cfg.Spec.Retries-1 && changes[j].Value == nil {
+				t.commit.legs.store = i
+				continue
+			}
 			t.out.row(d, t.cfg.ID.Partition, &changes[j], t.now)
 			if t.out.active.Bytes >= effectsTarget {
 				t.out.cut()
@@ -122,26 +140,6 @@ func (t *Task) sealStore(i int) {
 		}
 	}
 	t.commit.buffer.Stores = append(t.commit.buffer.Stores, sealed)
-}
-
-// emit runs the emissions of the tables that emit at commit: tables in topological order, keys in the order in which they changed first,
-// each in a unit of its own.
-func (t *Task) emit() (done bool) {
-	defer t.recovered()
-	for i := range t.graph.Tables {
-		table := &t.graph.Tables[i]
-		store := t.stores[table.Store]
-		for k := 0; k < store.DirtyLen(); k++ {
-			t.begin(-1, -1)
-			t.unit.node = table.Node
-			table.Emit(store.Dirty(k))
-			if !t.end() {
-				return false
-			}
-			t.stats.Emitted++
-		}
-	}
-	return true
 }
 
 // Committed takes the result of the outstanding seal. With nil its rows are in the stores already. With an error, which must be one that
@@ -181,6 +179,8 @@ func (t *Task) abandon(covered, later error) {
 	t.call(c.callbacks, later)
 	t.refuseCallbacks()
 	c.covered, c.callbacks, c.outstanding, c.wanted, c.blocked = nil, nil, nil, false, false
+	c.legs.store = -1
+	t.failure.emitting, t.failure.pool = false, nil
 	t.drop() // what callbacks wrote
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/understudy-streams/understudy/retry"
 	"github.com/understudy-streams/understudy/statestore"
 )
 
@@ -21,7 +22,9 @@ func TestCommitsFallOnTheInterval(t *testing.T) {
 	require.Empty(t, w.commits)
 	w.advance(time.Millisecond)
 	require.Equal(t, []string{"in@1 st=10 n=1"}, w.commits)
-	require.Equal(t, "AgAAAAAAAAAK", w.committed["in"].Metadata)
+	m, err := retry.ParseMetadata(w.committed["in"].Metadata, 1, 1)
+	require.NoError(t, err)
+	require.Equal(t, retry.Metadata{StreamTime: 10, Main: 1, Suspect: -1, Running: true}, m)
 
 	w.advance(time.Hour) // with nothing to commit the interval passes unused
 	require.Len(t, w.commits, 1)
@@ -264,11 +267,12 @@ func TestACallbackDoesNotHoldUpARelease(t *testing.T) {
 	require.Len(t, w.seals, 1, "the next one is under way")
 	w.step(Release{})
 	w.commit(nil)
+	w.commit(nil) // that it does not run any more
 	require.Equal(t, StateReleased, w.owner.State())
 	w.step(Resume{})
 	w.step(Release{})
 	require.Equal(t, StateReleased, w.owner.State())
-	require.Equal(t, []error{nil, nil}, told)
+	require.Equal(t, []error{nil, nil, nil}, told)
 	w.step(Close{})
-	require.Equal(t, []error{nil, nil, ErrReleased}, told)
+	require.Equal(t, []error{nil, nil, nil, ErrReleased}, told)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/understudy-streams/understudy/retry"
 	"github.com/understudy-streams/understudy/statestore"
 )
 
@@ -18,6 +19,10 @@ type Config struct {
 	Stores []statestore.Reader
 	// Positions are the next offsets, one for each of Spec.Inputs.
 	Positions []int64
+	// Committed is what the last commit says of each of Spec.Inputs besides the offset; shorter where it says nothing.
+	Committed []retry.Metadata
+	// Announce makes the task commit as soon as it runs, so that the next runner knows whether this one ended.
+	Announce bool
 	// StreamTime is the stream time of the last commit in milliseconds, -1 where it is unknown.
 	StreamTime int64
 	// Partitions answers how many partitions a topic has, 0 where that is unknown.

@@ -30,6 +30,7 @@ const (
 	KindPunctuate Kind = "punctuate"
 	KindEmit      Kind = "emit"
 	KindCommit    Kind = "commit"
+	KindCrash     Kind = "crash"
 )
 
 // Error is the failure of one unit. Topic is empty, and Partition and Offset are -1, where the unit has no source record.
@@ -42,6 +43,7 @@ type Error struct {
 	Kind      Kind
 	Err       error
 	Stack     []byte // of a panic
+	Attempts  int    // tries that have failed, this one included; 0 where it is not tried again
 }
 
 func (e *Error) Error() string {
@@ -54,6 +56,9 @@ func (e *Error) Error() string {
 		fmt.Fprintf(&b, ", node %q", e.Node)
 	}
 	fmt.Fprintf(&b, ": %s: %v", e.Kind, e.Err)
+	if e.Attempts > 1 {
+		fmt.Fprintf(&b, " (after %d attempts)", e.Attempts)
+	}
 	return b.String()
 }
 

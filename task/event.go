@@ -39,6 +39,8 @@ type (
 		Store int
 		Keys  [][]byte
 	}
+	// Ask calls a function with the owner, between two steps of it: for whoever wants to know something.
+	Ask struct{ Answer func(*Owner) }
 	// Close ends the task without a commit. It is answered with Closed.
 	Close struct{}
 )
@@ -53,6 +55,7 @@ func (Release) ownerEvent()   {}
 func (Resume) ownerEvent()    {}
 func (Lost) ownerEvent()      {}
 func (Rewrite) ownerEvent()   {}
+func (Ask) ownerEvent()       {}
 func (Close) ownerEvent()     {}
 
 // Action is what a task wants done; Owner.Step returns them in the order in which they are to be started.
@@ -71,6 +74,8 @@ type (
 	}
 	// Wake asks for a Tick at that time. It replaces the time asked for before.
 	Wake struct{ At time.Time }
+	// Noted tells of a failure.
+	Noted struct{ Note }
 	// Released answers Release, each once: everything taken is committed, unless a Failed precedes it or a Resume has taken it back.
 	Released struct{}
 	// Closed answers Close.
@@ -83,6 +88,7 @@ func (Send) ownerAction()     {}
 func (Seal) ownerAction()     {}
 func (Consumed) ownerAction() {}
 func (Wake) ownerAction()     {}
+func (Noted) ownerAction()    {}
 func (Released) ownerAction() {}
 func (Closed) ownerAction()   {}
 func (Failed) ownerAction()   {}

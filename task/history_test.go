@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/understudy-streams/understudy/retry"
 	"pgregory.net/rapid"
 )
 
@@ -49,8 +51,9 @@ func (h *history) check() {
 	}
 	require.Equal(h.t, want, h.rows(0))
 	if len(counts) > 0 {
-		ms, _ := DecodeStreamTime(h.committed["a"].Metadata)
-		require.Equal(h.t, st, ms)
+		m, err := retry.ParseMetadata(h.committed["a"].Metadata, h.committed["a"].Offset, -1)
+		require.NoError(h.t, err)
+		require.Equal(h.t, st, m.StreamTime)
 	}
 }
 

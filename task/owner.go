@@ -19,7 +19,7 @@ type Owner struct {
 	commitNow bool      // Commit{} came
 	releasing bool      // Release{} waits for its answer
 	lost      bool
-	sealed    *Sealed // to be said in this step
+	sealed    *Sealed // to be said when its first leg is acknowledged
 	actions   []Action
 }
 
@@ -107,6 +107,8 @@ func (o *Owner) take(ev Event) {
 		o.lose()
 	case Rewrite:
 		o.rewrite(ev)
+	case Ask:
+		ev.Answer(o)
 	case Close:
 		o.close()
 	default:
@@ -229,17 +231,24 @@ func (o *Owner) settle() {
 		o.seal()
 	}
 	if !o.t.Outstanding() {
-		o.commitNow = false // there was nothing to commit
+		o.commitNow = o.commitNow && o.t.failure.emitting // there was nothing to commit
 	}
 	if o.state != StateRunning || !o.t.Runnable() || o.t.out.lingers(o.now, o.t.cfg.Linger) {
 		o.t.Flush()
 	}
+	if o.sealed != nil && !o.t.Outstanding() {
+		o.sealed = nil // dropped meanwhile
+	}
+	ready := o.sealed != nil && o.t.SealReady()
 	for e := o.t.TakeEffects(); e != nil; e = o.t.TakeEffects() {
 		o.do(Send{e})
 	}
-	if o.sealed != nil {
+	if ready {
 		o.do(Seal{o.sealed})
 		o.sealed = nil
+	}
+	for _, n := range o.t.TakeNotes() {
+		o.do(Noted{n})
 	}
 	o.answerConsumed()
 	o.finish()
@@ -253,7 +262,10 @@ func (o *Owner) sealDue() bool {
 	if t.Outstanding() || o.state != StateRunning && o.state != StateReleasing {
 		return false
 	}
-	due := o.state == StateReleasing || o.commitNow || t.commit.wanted || !o.now.Before(o.due) || t.dirtyBytes() >= t.cfg.DirtyBytes
+	if t.failure.emitting && o.now.UnixMilli() < t.failure.until {
+		return false
+	}
+	due := o.state == StateReleasing || t.failure.emitting || o.commitNow || t.commit.wanted || !o.now.Before(o.due) || t.dirtyBytes() >= t.cfg.DirtyBytes
 	return due && t.Dirty()
 }
 
@@ -290,7 +302,7 @@ func (o *Owner) answerConsumed() {
 
 // answerWake asks for a Tick when something becomes due by itself.
 func (o *Owner) answerWake() {
-	if o.state != StateRunning {
+	if o.state != StateRunning && !(o.state == StateReleasing && o.t.failure.emitting) {
 		return
 	}
 	at := time.Time{}
@@ -311,6 +323,7 @@ func (o *Owner) answerWake() {
 	if len(o.t.out.active.Groups) > 0 {
 		earlier(time.UnixMilli(o.t.out.since).Add(o.t.cfg.Linger))
 	}
+	o.t.failureWake(func(ms int64) { earlier(time.UnixMilli(ms)) })
 	if at.IsZero() || at.Equal(o.wake) && o.now.Before(at) {
 		return
 	}

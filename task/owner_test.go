@@ -37,6 +37,9 @@ func TestReleaseCommitsTheRest(t *testing.T) {
 	require.NotContains(t, w.actions, "Released")
 	w.actions = nil
 	w.commit(nil)
+	require.Equal(t, []string{"Seal"}, w.actions, "that it does not run any more")
+	w.actions = nil
+	w.commit(nil)
 	require.Equal(t, []string{"Released"}, w.actions)
 	require.Equal(t, StateReleased, w.owner.State())
 	require.EqualValues(t, 1, w.committed["in"].Offset)

@@ -1,5 +1,7 @@
 package task
 
+import "github.com/understudy-streams/understudy/retry"
+
 // queue holds the batches of one input that are not processed yet. Its bound in bytes is kept by whoever fetches: the queue says what it
 // holds, and each finished batch is given back.
 type queue struct {
@@ -8,6 +10,10 @@ type queue struct {
 	buffer  [ahead]Record // the next ones of it, decoded
 	at, n   int           // those from at to n are to come: the first is at the head, only while the queue is not empty
 	fresh   bool          // records were decoded since the last look
+	guarded bool          // a record is looked at before it is taken
+
+	redrives bool          // its records have been dead letters
+	window   *retry.Window // what is done out of its order; nil where nothing is
 
 	lags  bool  // it is empty and the partition has more, or might have
 	known int64 // the end of the partition as far as it is known; -1 before the first batch

@@ -14,6 +14,7 @@ type Stats struct {
 	Commits      int64 // commits done
 	Dropped      []Dropped
 	Inputs       []InputStats // one for each input
+	Failures     FailureStats
 	// Gauges.
 	Unacked    int   // bytes of effects that are not acknowledged
 	Dirty      int   // bytes of state that are not committed
@@ -53,6 +54,7 @@ func (t *Task) Stats() Stats {
 		q := &t.in.all[i]
 		s.Inputs = append(s.Inputs, InputStats{Position: q.position, Queued: q.bytes, Time: q.time})
 	}
+	s.Failures = t.failureStats()
 	s.Unacked, s.Dirty, s.StreamTime = t.out.pending(), t.dirtyBytes(), t.streamTime
 	return s
 }

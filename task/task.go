@@ -28,6 +28,7 @@ type Task struct {
 	unit     unit
 	commit   commit
 	err      error  // why the task has stopped
+	failure  failure
 	draining bool   // being released
 	worker   bool   // it is what a Worker's nodes see
 	calls    []Call // of workers' callbacks, to be handed over
@@ -58,6 +59,9 @@ func NewTask(cfg Config) (*Task, error) {
 	t.openStores()
 	t.watch = newWatches(len(t.stores))
 	if err := t.build(); err != nil {
+		return nil, err
+	}
+	if err := t.loadFailure(); err != nil {
 		return nil, err
 	}
 	return t, nil
@@ -117,18 +121,42 @@ func (t *Task) Consumed(input int) (int, []*Batch) {
 func (t *Task) Process(now time.Time, limit int) int {
 	t.turn(now)
 	before := t.taken
-	t.process(limit)
+	for left := limit; left > 0; {
+		left = t.process(left)
+		if t.failure.fault == nil {
+			break
+		}
+		t.mend()
+	}
 	t.refuseCallbacks()
 	return int(t.taken - before)
 }
 
-func (t *Task) process(limit int) {
+// process runs at most so many records, and says how many are left to be run. It ends where one fails.
+func (t *Task) process(left int) (rest int) {
 	defer t.recovered()
-	for range limit {
-		if t.halted() || t.idles() || !t.step() {
-			return
+	rest = left
+	if t.halted() {
+		return rest
+	}
+	if !t.again() || t.streamTime >= t.timers.due[StreamTime] && !t.fire(StreamTime, t.streamTime) {
+		return rest - 1
+	}
+	for rest > 0 && !t.halted() {
+		if t.failure.troubled && !t.probes() {
+			return rest
+		}
+		rest--
+		switch {
+		case t.failure.pool != nil && t.failure.pool.turn(t):
+			if !t.retry() {
+				return rest
+			}
+		case t.idles() || !t.step():
+			return rest
 		}
 	}
+	return rest
 }
 
 // turn begins a turn of the task: its clock stands until the next one.
@@ -142,7 +170,7 @@ func (t *Task) turn(now time.Time) {
 
 // halted says that no record may be taken now.
 func (t *Task) halted() bool {
-	return t.err != nil || t.dead || t.commit.blocked || t.commit.wanted && t.commit.outstanding == nil ||
+	return t.err != nil || t.dead || t.now < t.failure.until || t.failure.emitting || t.commit.blocked || t.commit.wanted && t.commit.outstanding == nil ||
 		t.out.held() >= t.cfg.CreditBytes || len(t.stores) > 0 && t.dirtyBytes() >= t.cfg.DirtyBytes
 }
 
@@ -161,7 +189,9 @@ func (t *Task) idles() bool {
 }
 
 // Runnable says whether Process would take a record.
-func (t *Task) Runnable() bool { return t.in.next() >= 0 && !t.halted() && !t.idles() }
+func (t *Task) Runnable() bool {
+	return !t.halted() && (t.in.next() >= 0 && !t.idles() || t.failure.pool != nil && t.failure.pool.due(t.now))
+}
 
 // Err returns why the task has stopped, nil while it has not.
 func (t *Task) Err() error { return t.err }
@@ -185,6 +215,11 @@ func (t *Task) step() bool {
 		t.warm(i, q)
 	}
 	r := q.peek()
+	if q.guarded {
+		if taken, on := t.admit(i, r); !taken {
+			return on
+		}
+	}
 	t.begin(i, r.Offset)
 	if r.Timestamp < 0 && !t.allowNegative(i, r) {
 		return t.skip()
@@ -198,6 +233,9 @@ func (t *Task) step() bool {
 	t.stats.Processed++
 	t.taken++
 	t.in.advance()
+	if t.failure.troubled {
+		t.relieved(i)
+	}
 	return t.streamTime < t.timers.due[StreamTime] || t.fire(StreamTime, t.streamTime)
 }
 
@@ -250,13 +288,18 @@ func (t *Task) Punctuate(now time.Time) {
 	t.turn(now)
 	if !t.halted() {
 		t.punctuate()
+		if t.failure.fault != nil {
+			t.mend()
+		}
 		t.refuseCallbacks()
 	}
 }
 
 func (t *Task) punctuate() {
 	defer t.recovered()
-	t.fire(WallClock, t.now)
+	if t.again() {
+		t.fire(WallClock, t.now)
+	}
 }
 
 // fire runs the schedules of one clock that are due at a time, each in a unit of its own. It is false where one failed.
@@ -266,13 +309,9 @@ func (t *Task) fire(clock Clock, at int64) bool {
 		if due == nil {
 			return true
 		}
-		t.begin(-1, -1)
-		t.unit.node = due.node
-		due.f(at)
-		if !t.end() {
+		if !t.punctuation(due, at) {
 			return false
 		}
-		t.stats.Punctuations++
 	}
 }
 

@@ -3,11 +3,15 @@ package task
 import (
 	"fmt"
 	"runtime/debug"
+
+	"github.com/understudy-streams/understudy/retry"
 )
 
 // unit is the running unit, and what to go back to if it fails.
 type unit struct {
 	running    bool
+	kind       unitKind
+	retried    *retry.Item
 	void       bool   // it is undone in any case
 	quiet      bool   // a commit that it asks for is not made for its sake: the task is being released
 	node       string // that runs, unless one was entered
@@ -18,11 +22,22 @@ type unit struct {
 	time       int64 // partition time of its input
 }
 
+// unitKind is what a unit is about, for when it fails.
+type unitKind uint8
+
+const (
+	ownUnit   unitKind = iota // the runtime's own, or a callback: if it fails the task stops
+	freshUnit                 // the record at the head of an input
+	retryUnit                 // a record that was put aside
+	timerUnit                 // a punctuation
+	rowUnit                   // the emission of a row
+)
+
 // begin begins a unit: that of the record of an input, or with -1 one without a source record.
 func (t *Task) begin(input int, offset int64) {
 	t.env.input, t.env.offset = input, offset
 	u := &t.unit
-	u.running, u.void, u.quiet = true, false, false
+	u.running, u.void, u.quiet, u.kind = true, false, false, ownUnit
 	t.out.journal = t.out.journal[:0]
 	u.entered = 0
 	if u.node != "" {
@@ -31,7 +46,7 @@ func (t *Task) begin(input int, offset int64) {
 	t.out.active.mark(&u.effects)
 	u.timers, u.streamTime = len(t.timers.all), t.streamTime
 	if input >= 0 {
-		u.time = t.in.all[input].time
+		u.kind, u.time = freshUnit, t.in.all[input].time
 	}
 	for _, s := range t.stores {
 		s.Begin()
@@ -111,7 +126,7 @@ func (t *Task) undo() {
 	e.callbacks, e.drops, e.commit = e.callbacks[:0], e.drops[:0], false
 	if e.failed != nil {
 		t.stats.Failed++
-		t.stop(e.failed)
+		t.failed(e.failed)
 		e.failed = nil
 	}
 }

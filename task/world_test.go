@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/understudy-streams/understudy/retry"
 	"github.com/understudy-streams/understudy/statestore"
 )
 
@@ -102,16 +103,17 @@ func (w *world) start(cfg Config) {
 	w.stores, err = w.mem.Open(testID, specs)
 	require.NoError(w.t, err)
 	cfg.ID, cfg.Epoch = testID, 7
-	cfg.StreamTime, cfg.Positions, cfg.Stores = -1, nil, nil
+	cfg.StreamTime, cfg.Positions, cfg.Stores, cfg.Committed = -1, nil, nil, nil
 	for i := range specs {
 		cfg.Stores = append(cfg.Stores, w.stores.Reader(i))
 	}
 	for _, in := range cfg.Spec.Inputs {
 		c := w.committed[in.Topic]
 		cfg.Positions = append(cfg.Positions, c.Offset)
-		if ms, ok := DecodeStreamTime(c.Metadata); ok {
-			cfg.StreamTime = max(cfg.StreamTime, ms)
-		}
+		m, err := retry.ParseMetadata(c.Metadata, c.Offset, -1)
+		require.NoError(w.t, err)
+		cfg.Committed = append(cfg.Committed, m)
+		cfg.StreamTime = max(cfg.StreamTime, m.StreamTime)
 	}
 	if cfg.Partitions == nil {
 		cfg.Partitions = func(topic string) int32 {

@@ -179,6 +179,8 @@ func (e *Engine) handle(ev Event) {
 		e.effectsDone(ev.Acked)
 	case TaskSealed:
 		e.taskSealed(ev.Sealed)
+	case TaskNoted:
+		e.note(Notice{Kind: NoticeFailure, Task: ev.Task, Err: ev.Note.Err, Failure: &ev.Note})
 	case TaskReleased:
 		e.taskReleased(ev.Task, ev.Epoch)
 	case TaskClosed:

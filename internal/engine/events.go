@@ -6,6 +6,7 @@ import (
 	"github.com/understudy-streams/understudy/assignor"
 	"github.com/understudy-streams/understudy/internal/group"
 	"github.com/understudy-streams/understudy/internal/kcode"
+	"github.com/understudy-streams/understudy/retry"
 	"github.com/understudy-streams/understudy/statestore"
 	"github.com/understudy-streams/understudy/task"
 )
@@ -82,6 +83,12 @@ type (
 	TaskClosed struct {
 		Task  task.ID
 		Epoch uint64
+	}
+	// TaskNoted passes on what a task says of a record that has failed.
+	TaskNoted struct {
+		Task  task.ID
+		Epoch uint64
+		Note  task.Note
 	}
 	TaskFailed struct {
 		Task  task.ID
@@ -165,6 +172,7 @@ func (Applied) engineEvent()          {}
 func (EffectsDone) engineEvent()      {}
 func (TaskSealed) engineEvent()       {}
 func (TaskReleased) engineEvent()     {}
+func (TaskNoted) engineEvent()        {}
 func (TaskClosed) engineEvent()       {}
 func (TaskFailed) engineEvent()       {}
 func (TaskStuck) engineEvent()        {}
@@ -222,6 +230,7 @@ type (
 		Epoch      uint64
 		Stores     uint64  // the epoch that its stores were opened under
 		Positions  []int64 // next offset per input
+		Committed  []retry.Metadata
 		StreamTime int64
 	}
 	// ToTask passes an event on to a task's owner.
@@ -332,6 +341,8 @@ const (
 	NoticeRestoreBegin   NoticeKind = "restore-begin"   // Task, Part, Position, End
 	NoticeRestore        NoticeKind = "restore"         // progress: Task, Part, Start, Position, End, Records
 	NoticeRestoreEnd     NoticeKind = "restore-end"     // Task, Part, Records, Took
+	NoticeMetadata       NoticeKind = "metadata"        // what a commit says besides its offset cannot be read, which costs nothing but work done again: Task, Part, Position, Err
+	NoticeFailure        NoticeKind = "failure"         // what becomes of a record that has failed: Task, Failure
 	NoticeWiped          NoticeKind = "wiped"           // a store did not fit its changelog and is rebuilt: Task, Part, Position, Text
 	NoticeReset          NoticeKind = "reset"           // an input offset was out of range and the policy moved it: Part, Position, End
 	NoticeForeignWriter  NoticeKind = "foreign-writer"  // somebody else wrote to our changelog: Task, Part, Position, End
@@ -369,6 +380,7 @@ type Notice struct {
 	Paused     []Pause
 	Moves      []assignor.Move
 	Unassigned []task.ID
+	Failure    *task.Note
 	Leader     bool // Moves are those of the whole group, and Unassigned is known
 }
 

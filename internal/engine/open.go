@@ -5,16 +5,18 @@ import (
 	"time"
 
 	"github.com/understudy-streams/understudy/internal/kcode"
+	"github.com/understudy-streams/understudy/retry"
 	"github.com/understudy-streams/understudy/statestore"
 	"github.com/understudy-streams/understudy/task"
 )
 
 // openState is what a task that is being opened still waits for.
 type openState struct {
-	stores  bool    // opened
-	offsets []int64 // per input: committed, -1 unknown as yet, noOffset where nothing is committed
-	start   []int64 // per input: where to begin
-	time    int64   // stream time of the last commit
+	stores  bool             // opened
+	offsets []int64          // per input: committed, -1 unknown as yet, noOffset where nothing is committed
+	start   []int64          // per input: where to begin
+	said    []retry.Metadata // per input: what the last commit says besides its offset
+	time    int64            // stream time of the last commit
 	logs    map[task.TopicPartition]logBounds
 	// doubted are the positions up to which logs had been read that seemed to end before that. They are asked once more, and again for as long
 	// as reading goes on: whoever reads on has lost nothing.
@@ -61,6 +63,7 @@ func (l *life) await() {
 	l.open = &openState{time: -1, stores: stores, logs: map[task.TopicPartition]logBounds{}, doubted: map[task.TopicPartition]int64{}}
 	for i := range l.spec.Inputs {
 		l.open.offsets, l.open.start = append(l.open.offsets, offsetPending), append(l.open.start, offsetPending)
+		l.open.said = append(l.open.said, retry.Metadata{StreamTime: -1, Suspect: -1})
 		l.done[i] = -1
 	}
 }
@@ -203,7 +206,7 @@ func (e *Engine) offsetsFetched(ev OffsetsFetched) {
 				bad = c.Code
 				continue
 			}
-			l.committedIs(i, c)
+			e.committedIs(l, i, c)
 		}
 	}
 	if bad != nil {
@@ -211,15 +214,19 @@ func (e *Engine) offsetsFetched(ev OffsetsFetched) {
 	}
 }
 
-func (l *life) committedIs(input int, c CommittedOffset) {
+func (e *Engine) committedIs(l *life, input int, c CommittedOffset) {
 	if c.Offset < 0 {
 		l.open.offsets[input] = offsetNone
 		return
 	}
 	l.open.offsets[input], l.open.start[input] = c.Offset, c.Offset
-	if ms, ok := task.DecodeStreamTime(c.Metadata); ok {
-		l.open.time = max(l.open.time, ms)
+	m, err := retry.ParseMetadata(c.Metadata, c.Offset, -1)
+	if err != nil { // it is somebody else's, or damaged: everything from the offset on is processed
+		e.note(Notice{Kind: NoticeMetadata, Task: l.id, Part: l.inputs()[input], Position: c.Offset, Err: err})
+		return
 	}
+	l.open.said[input] = m
+	l.open.time = max(l.open.time, m.StreamTime)
 }
 
 func firstErr(err error, c kcode.Code) error {

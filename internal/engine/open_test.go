@@ -8,6 +8,7 @@ import (
 
 	"github.com/understudy-streams/understudy/internal/group"
 	"github.com/understudy-streams/understudy/internal/kcode"
+	"github.com/understudy-streams/understudy/retry"
 	"github.com/understudy-streams/understudy/statestore"
 	"github.com/understudy-streams/understudy/task"
 )
@@ -33,9 +34,9 @@ func TestOpenWithACommittedOffset(t *testing.T) {
 	w := openingWorld(t, nil, id00)
 	f := latest[FetchOffsets](w)
 	w.step(OffsetsFetched{Request: f.Request, Offsets: map[task.TopicPartition]CommittedOffset{
-		in0: {Offset: 42, Metadata: task.EncodeStreamTime(777)},
+		in0: {Offset: 42, Metadata: streamTime(777, 42)},
 	}})
-	require.Equal(t, StartTask{Task: id00, Epoch: w.epoch(id00), Stores: w.epoch(id00), Positions: []int64{42}, StreamTime: 777}, only[StartTask](w))
+	require.Equal(t, StartTask{Task: id00, Epoch: w.epoch(id00), Stores: w.epoch(id00), Positions: []int64{42}, Committed: []retry.Metadata{{StreamTime: 777, Main: 42, Suspect: -1}}, StreamTime: 777}, only[StartTask](w))
 	require.Empty(t, acted[ListOffsets](w), "nothing needs the log's bounds")
 	require.Equal(t, Running, w.e.State())
 	require.Equal(t, []string{"in", "log", "words"}, only[RefreshMetadata](w).Topics)
@@ -258,4 +259,11 @@ func TestTakenAwayWhileItOpens(t *testing.T) {
 	w.step(StoresOpened{Task: id10, Epoch: epoch, Positions: []int64{-1}})
 	w.step(StoresClosed{Task: id10, Epoch: epoch})
 	require.Empty(t, w.acts, "answers to a life that is gone")
+}
+
+func streamTime(ms, offset int64) string {
+	m := retry.NewMetadata(offset)
+	m.StreamTime = ms
+	text, _ := m.Encode(offset)
+	return text
 }

@@ -291,7 +291,7 @@ func (e *Engine) settleRestore(l *life) {
 		l.ends[p.store] = p.end
 		e.do(ToSender{Event: Tenure{TopicPartition: p.tp, Generation: l.grant, End: p.end}})
 	}
-	start := StartTask{Task: l.id, Epoch: l.epoch, Stores: l.key, Positions: slices.Clone(l.open.start), StreamTime: l.open.time}
+	start := StartTask{Task: l.id, Epoch: l.epoch, Stores: l.key, Positions: slices.Clone(l.open.start), Committed: l.open.said, StreamTime: l.open.time}
 	l.restore, l.open, l.owned = nil, nil, true
 	e.promoted(l)
 	e.setLife(l, lifeRunning)

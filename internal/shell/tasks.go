@@ -38,7 +38,7 @@ func (t *tasks) tell(id task.ID, epoch uint64, ev task.Event) {
 func (t *tasks) start(a engine.StartTask) {
 	l := &taskLoop{t: t, key: lifeKey{a.Task, a.Epoch}, box: newMailbox[task.Event](), wake: newWakeup(time.Now)}
 	l.ctx, l.cancel = context.WithCancelCause(t.r.work)
-	c := task.Config{ID: a.Task, Epoch: a.Epoch, Positions: a.Positions, StreamTime: a.StreamTime, Beat: l.beat}
+	c := task.Config{ID: a.Task, Epoch: a.Epoch, Positions: a.Positions, Committed: a.Committed, Announce: true, StreamTime: a.StreamTime, Beat: l.beat}
 	c = t.r.cfg.NewTask(l.ctx, c)
 	if ts := t.r.stores.of(a.Task, a.Stores); ts != nil {
 		c.Stores = make([]statestore.Reader, len(c.Spec.Stores))
@@ -277,6 +277,8 @@ func (l *taskLoop) carry(actions []task.Action) {
 			r.fetch.consumed(engine.FetchSource{TopicPartition: l.inputs[a.Input], Task: id, Epoch: epoch, Index: a.Input}, a.Bytes, a.Batches)
 		case task.Wake:
 			l.wake.move(a.At)
+		case task.Noted:
+			r.post(engine.TaskNoted{Task: id, Epoch: epoch, Note: a.Note})
 		case task.Released:
 			fail.Point("task.released")
 			r.post(engine.TaskReleased{Task: id, Epoch: epoch})

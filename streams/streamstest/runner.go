@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/understudy-streams/understudy/retry"
 	"github.com/understudy-streams/understudy/statestore"
 	"github.com/understudy-streams/understudy/task"
 )
@@ -38,9 +39,12 @@ func newRunner(d *Driver, spec *task.Spec, partition int32) (*runner, error) {
 	for _, in := range spec.Inputs {
 		c := d.commits[task.TopicPartition{Topic: in.Topic, Partition: partition}]
 		cfg.Positions = append(cfg.Positions, c.Offset)
-		if ms, ok := task.DecodeStreamTime(c.Metadata); ok {
-			cfg.StreamTime = max(cfg.StreamTime, ms)
+		m, err := retry.ParseMetadata(c.Metadata, c.Offset, -1)
+		if err != nil {
+			return nil, err
 		}
+		cfg.Committed = append(cfg.Committed, m)
+		cfg.StreamTime = max(cfg.StreamTime, m.StreamTime)
 	}
 	r.fetched = append(r.fetched, cfg.Positions...)
 	var err error

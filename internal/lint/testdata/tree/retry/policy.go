@@ -1,3 +1,5 @@
 package retry
 
+import _ "github.com/understudy-streams/understudy/task"
+
 const Never = 0

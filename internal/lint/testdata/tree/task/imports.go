@@ -9,7 +9,6 @@ import (
 	. "time"
 
 	_ "example.com/deep"
-	_ "github.com/understudy-streams/understudy/retry"
 )
 
 const tick = Second

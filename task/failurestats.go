@@ -1,0 +1,56 @@
+package task
+
+import "github.com/understudy-streams/understudy/retry"
+
+// FailureStats are about the records of one task that have failed. No count goes down, no gauge is negative.
+type FailureStats struct {
+	Retried     int64 // tries that failed and are followed by another
+	PutAside    int64 // records put aside
+	Recovered   int64 // that were put aside and have been processed since
+	DeadLetters int64
+	Skipped     int64
+	Outages     int64 // times the breaker opened
+
+	// Gauges.
+	retry.IndexStats
+	Waits   int64  // ms since the epoch: the task takes nothing before; 0 where it does not wait
+	Why     string // it waits
+	Breaker string // state; empty where there is none
+	Width   int64  // offsets between the committed position and that of the main path, over all inputs
+	Starts  int    // of runners of this task without progress after ends that were none
+}
+
+func (t *Task) failureStats() FailureStats {
+	f := &t.failure
+	s := f.counts
+	if f.pool != nil {
+		s.IndexStats = f.pool.index.Stats(t.now)
+	}
+	if f.until > t.now {
+		s.Waits, s.Why = f.until, f.why
+	}
+	if f.circuit != nil {
+		s.Breaker = f.circuit.State().String()
+	}
+	for i := range t.in.all {
+		if w := t.in.all[i].window; w != nil {
+			s.Width += w.Width()
+		}
+	}
+	s.Starts = f.suspects.starts
+	return s
+}
+
+// failureWake says when something becomes due by itself.
+func (t *Task) failureWake(at func(ms int64)) {
+	f := &t.failure
+	if f.until > t.now {
+		at(f.until)
+		return
+	}
+	if f.pool != nil && !t.halted() {
+		if due := f.pool.index.NextDue(); due != never {
+			at(due)
+		}
+	}
+}

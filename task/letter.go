@@ -1,0 +1,149 @@
+package task
+
+import (
+	"fmt"
+
+	"github.com/understudy-streams/understudy/retry"
+)
+
+// letter is a dead letter that is to be written: the record as it was read, and what there is to say of its failure.
+type letter struct {
+	input      int // whose dead-letter topic takes it
+	key, value []byte
+	timestamp  int64
+	original   []Header
+	says       retry.Letter
+	err        *Error
+	attempt    int
+}
+
+func (t *Task) letterFor(input int, r *Record, err *Error, class string, attempts int, first int64) *letter {
+	return &letter{
+		input: input, key: r.Key, value: r.Value, timestamp: r.Timestamp, original: r.Headers, err: err, attempt: attempts,
+		says: retry.Letter{
+			Origin: retry.Origin{Topic: err.Topic, Partition: err.Partition, Offset: err.Offset}, Attempts: attempts, First: first, Class: class, Node: err.Node,
+			Task: t.cfg.ID.String(), Exception: retry.Class(string(err.Kind), err.Err), Message: err.Err.Error(), Stack: string(err.Stack),
+		},
+	}
+}
+
+// letterOf is the dead letter of the record at the head of an input.
+func (t *Task) letterOf(i int, r *Record, err *Error, d retry.Decision) *letter {
+	return t.letterFor(t.entryInput(i), r, err, d.Class, err.Attempts, t.failure.tries[i].first)
+}
+
+// letterOfRetry is the dead letter of a record that was put aside, which was just read. It is nil where the policy skips it.
+func (t *Task) letterOfRetry(item *retry.Item, err *Error, d retry.Decision) *letter {
+	if d.End != retry.EndDeadLetter {
+		return nil
+	}
+	p := t.failure.pool
+	l := t.letterFor(t.entryInput(p.inputs[item.Topic]), &p.rec, err, d.Class, max(item.Attempt+1, 1), item.First)
+	l.says.Origin, l.says.Redriven = item.Origin, item.Redriven
+	if item.Root != (retry.Origin{}) {
+		l.says.Origin = item.Root
+	}
+	return l
+}
+
+// classRow is the class of the dead letters of rows that belong to no record.
+const classRow = "row"
+
+// letterOfRow is the dead letter of a row that belongs to no record: its key and value, or for a punctuation neither.
+func (t *Task) letterOfRow(err *Error) *letter {
+	r := Record{Timestamp: t.now, Headers: []Header{{Key: "__understudy.errors.row", Value: []byte(err.Node)}}}
+	if f := &t.failure; f.emitting {
+		table := &t.graph.Tables[f.rows.table]
+		key, row, present, _, _ := t.stores[table.Store].Dirty(f.rows.key)
+		if r.Key = key; present {
+			r.Value, r.Timestamp = row.Value, row.Timestamp
+		}
+	}
+	return t.letterFor(0, &r, err, classRow, err.Attempts, t.failure.rows.first)
+}
+
+// deadLetter writes a dead letter, in a unit of its own. It is false if that cannot be done: then the task stops.
+func (t *Task) deadLetter(l *letter) bool {
+	t.begin(-1, -1)
+	t.unit.node = "dead letter"
+	t.send(l)
+	if !t.end() {
+		return false
+	}
+	t.letterSent(l)
+	return true
+}
+
+// send appends a dead letter to what the task sends. It is called in a unit.
+func (t *Task) send(l *letter) {
+	d := t.cfg.Spec.Inputs[l.input].DeadLetters - 1
+	if d < 0 {
+		t.env.Fail("dead letter", KindProduce, fmt.Errorf("there is no topic for dead letters of %q", t.cfg.Spec.Inputs[l.input].Topic))
+		return
+	}
+	headers := taskHeaders(l.says.AppendHeaders(nil, retryHeaders(l.original)))
+	b := append(append(t.env.Tail(), l.key...), l.value...)
+	t.env.Send(d, -1, b, length(l.key), length(l.value), max(l.timestamp, 0), headers)
+}
+
+func (t *Task) letterSent(l *letter) {
+	t.failure.counts.DeadLetters++
+	t.failure.flood.sent++
+	t.note(Note{Kind: NoteDeadLetter, Err: l.err, Attempt: l.attempt})
+}
+
+// flood counts dead letters by the minute.
+type flood struct {
+	minute int64
+	sent   int
+}
+
+// flooded says that no more dead letters may be written in this minute. The task waits for the next one.
+func (t *Task) flooded() bool {
+	f := &t.failure
+	if f.set.Flood <= 0 {
+		return false
+	}
+	if m := t.now / minute; m != f.flood.minute {
+		f.flood = flood{minute: m}
+	}
+	if f.flood.sent < f.set.Flood {
+		return false
+	}
+	f.until, f.why = (f.flood.minute+1)*minute, fmt.Sprintf("%d dead letters were written in this minute", f.flood.sent)
+	return true
+}
+
+// quarantine ends a row of the retry store that cannot be read: no retry can run it.
+func (t *Task) quarantine() bool {
+	p := t.failure.pool
+	key := p.spoiled[0]
+	row, _, err := p.store.Get(key)
+	if err != nil {
+		t.stop(&Error{Task: t.cfg.ID, Partition: -1, Offset: -1, Node: "retry store", Kind: KindStore, Err: err})
+		return false
+	}
+	o, _, kerr := retry.ParseKey(key)
+	says := &Error{Task: t.cfg.ID, Topic: o.Topic, Partition: o.Partition, Offset: o.Offset, Node: "retry store", Kind: KindDecode,
+		Err: fmt.Errorf("the row of a record that was put aside cannot be read: %w", retry.ErrCorrupt)}
+	if t.failure.set.Then != retry.EndDeadLetter {
+		t.stop(says)
+		return false
+	}
+	r := Record{Key: key, Value: append([]byte(nil), row.Value...), Timestamp: t.now}
+	l := t.letterFor(0, &r, says, "envelope", 0, t.now)
+	t.begin(-1, -1)
+	t.unit.node = "retry store"
+	if kerr == nil {
+		t.dropEntry(o)
+	} else if e := p.store.Delete(key, max(t.now, 0)); e != nil {
+		t.env.Fail("retry store", KindStore, e)
+	}
+	t.send(l)
+	if !t.end() {
+		return false
+	}
+	t.letterSent(l)
+	p.spoiled = p.spoiled[1:]
+	return true
+}

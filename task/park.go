@@ -1,0 +1,217 @@
+package task
+
+import (
+	"fmt"
+
+	"github.com/understudy-streams/understudy/retry"
+	"github.com/understudy-streams/understudy/statestore"
+)
+
+// pool is the records that a task has put aside: rows of its retry store, and what is derived from them.
+type pool struct {
+	index   *retry.Index
+	store   *statestore.Overlay
+	inputs  map[string]int // by topic
+	spoiled [][]byte       // keys of rows that cannot be read
+
+	fresh int // records of the main path since the last retry
+	key   []byte
+	row   []byte
+	rec   Record // of the running retry, with bytes of its own
+	bytes []byte
+}
+
+// freshPerRetry is how many records of the main path are taken for each retry while there are both.
+const freshPerRetry = 3
+
+// loadPool reads what lies in the retry store. A record that the last commit does not show as done is inert until the main path comes to it:
+// what its retry made may be lost, and the main path has to see it in its order.
+func (t *Task) loadPool(store int) error {
+	p := &pool{index: retry.NewIndex(t.failure.set.Mode), store: t.stores[store], inputs: map[string]int{}}
+	t.failure.pool = p
+	for i, in := range t.cfg.Spec.Inputs {
+		p.inputs[in.Topic] = i
+	}
+	lo, hi := retry.EntryRange()
+	it := p.store.Scan(lo, hi, false)
+	for it.Next() {
+		o, _, err := retry.ParseKey(it.Key())
+		var e retry.Entry
+		if err == nil {
+			e, err = retry.DecodeEntry(o, it.Row().Value)
+		}
+		if err != nil {
+			p.spoiled = append(p.spoiled, append([]byte(nil), it.Key()...))
+			continue
+		}
+		i, ok := p.inputs[o.Topic]
+		if !ok {
+			_ = it.Close()
+			return t.strayed(o)
+		}
+		inert := !t.doneBefore(i, o.Offset)
+		p.index.Load(e, inert)
+	}
+	if err := it.Close(); err != nil {
+		return fmt.Errorf("task %v: read the retry store: %w", t.cfg.ID, err)
+	}
+	return nil
+}
+
+// strayed is about a record of a topic that the subtopology does not read any more.
+func (t *Task) strayed(o retry.Origin) error {
+	return fmt.Errorf("task %v: a record of topic %q (partition %d, offset %d) is put aside, and the topology does not read that topic any more: "+
+		"read it until all its records are done (policy option DrainFirst), or delete them with understudy retry drop", t.cfg.ID, o.Topic, o.Partition, o.Offset)
+}
+
+// doneBefore says whether the last commit shows an offset of an input as done.
+func (t *Task) doneBefore(i int, offset int64) bool {
+	if w := t.in.all[i].window; w != nil {
+		return offset < w.Next() && !w.IsOpen(offset)
+	}
+	return offset < t.in.all[i].position
+}
+
+func (p *pool) due(now int64) bool { return p.index.NextDue() <= now || len(p.spoiled) > 0 }
+
+// turn says that a retry is to be run now, and not a record of the main path.
+func (p *pool) turn(t *Task) bool {
+	if !p.due(t.now) {
+		return false
+	}
+	if p.fresh < freshPerRetry && t.in.next() >= 0 && !t.idles() {
+		p.fresh++
+		return false
+	}
+	p.fresh = 0
+	return true
+}
+
+// room says whether one more can be put aside.
+func (p *pool) room(f *failure) bool {
+	s := &f.set
+	return p.index.Len() < s.Parked && p.index.Bytes() < s.ParkedBytes
+}
+
+// origin names the record of an input.
+func (t *Task) origin(i int, offset int64) retry.Origin {
+	return retry.Origin{Topic: t.cfg.Spec.Inputs[i].Topic, Partition: t.cfg.ID.Partition, Offset: offset}
+}
+
+// park puts the record at the head of an input aside, which finishes it. One that is too large for that has failed for good.
+func (t *Task) park(i int, r *Record, err *Error, d retry.Decision) {
+	e := retry.Entry{
+		Origin: t.origin(i, r.Offset), Key: r.Key, NullKey: r.Key == nil, Attempt: d.Attempt, First: t.failure.tries[i].first, Due: d.At,
+		Stream: t.streamTime, Kind: string(err.Kind), Class: d.Class, Node: err.Node, Message: err.Err.Error(),
+	}
+	t.parkEntry(i, r, &e, err)
+}
+
+// follow puts the record at the head of an input aside behind one of its key.
+func (t *Task) follow(i int, r *Record) {
+	e := retry.Entry{Origin: t.origin(i, r.Offset), Key: r.Key, Due: t.now, First: t.now, Stream: t.streamTime}
+	t.parkEntry(i, r, &e, nil)
+}
+
+func (t *Task) parkEntry(i int, r *Record, e *retry.Entry, err *Error) {
+	p := t.failure.pool
+	payload := retry.Payload{Value: r.Value, NullValue: r.Value == nil, Headers: retryHeaders(r.Headers), Timestamp: r.Timestamp}
+	p.row = retry.AppendPayload(p.row[:0], e.Origin, &payload)
+	e.Bytes = len(p.row) + len(r.Key)
+	d := &t.changelogs[t.cfg.Spec.Retries-1]
+	if large := t.refuse(d, 64, len(p.row)+len(r.Key)+maxMeta, max(t.now, 0), nil); large != nil {
+		t.tooLarge(i, r, err, large)
+		return
+	}
+	item := p.index.Park(*e)
+	t.begin(-1, -1)
+	t.unit.node = "retry store"
+	p.key = retry.AppendPayloadKey(p.key[:0], e.Origin)
+	if perr := p.store.Put(p.key, p.row, max(t.now, 0)); perr != nil {
+		t.env.Fail("retry store", KindStore, perr)
+	}
+	t.putEntry(item, e.Message)
+	if t.end() {
+		t.failure.counts.PutAside++
+		t.skipped(i, r)
+	}
+}
+
+// maxMeta bounds what an entry says beside the record's key.
+const maxMeta = 8 << 10
+
+// tooLarge ends a record that cannot be put aside.
+func (t *Task) tooLarge(i int, r *Record, err *Error, large error) {
+	if err == nil {
+		err = &Error{Task: t.cfg.ID, Topic: t.cfg.Spec.Inputs[i].Topic, Partition: t.cfg.ID.Partition, Offset: r.Offset, Kind: KindProduce, Err: large}
+	}
+	t.endFresh(i, r, err, retry.Decision{Verdict: retry.Ended, End: t.failure.set.Then, Class: "too-large", Attempt: err.Attempts})
+}
+
+// putEntry writes what is known of a record that was put aside. It is called in a unit.
+func (t *Task) putEntry(item *retry.Item, message string) {
+	p := t.failure.pool
+	e := item.Entry
+	e.Message = message
+	p.key = retry.AppendEntryKey(p.key[:0], item.Origin)
+	p.row = retry.AppendEntry(p.row[:0], &e)
+	if err := p.store.Put(p.key, p.row, max(t.now, 0)); err != nil {
+		t.env.Fail("retry store", KindStore, err)
+	}
+}
+
+// dropEntry deletes a record that was put aside. It is called in a unit.
+func (t *Task) dropEntry(o retry.Origin) {
+	p := t.failure.pool
+	p.key = retry.AppendEntryKey(p.key[:0], o)
+	err := p.store.Delete(p.key, max(t.now, 0))
+	if err == nil {
+		p.key = retry.AppendPayloadKey(p.key[:0], o)
+		err = p.store.Delete(p.key, max(t.now, 0))
+	}
+	if err != nil {
+		t.env.Fail("retry store", KindStore, err)
+	}
+}
+
+// read reads the record of an entry into memory of its own: the unit that it is run in may write to the store.
+func (t *Task) readParked(item *retry.Item) error {
+	p := t.failure.pool
+	p.key = retry.AppendPayloadKey(p.key[:0], item.Origin)
+	row, found, err := p.store.Get(p.key)
+	if err != nil {
+		return err
+	}
+	if !found {
+		return retry.ErrCorrupt
+	}
+	p.bytes = append(p.bytes[:0], row.Value...)
+	payload, err := retry.DecodePayload(item.Origin, p.bytes)
+	if err != nil {
+		return err
+	}
+	p.rec = Record{Offset: item.Offset, Timestamp: payload.Timestamp, Key: item.Key, Value: payload.Value, Headers: taskHeaders(payload.Headers)}
+	return nil
+}
+
+func retryHeaders(h []Header) []retry.Header {
+	if len(h) == 0 {
+		return nil
+	}
+	out := make([]retry.Header, len(h))
+	for i := range h {
+		out[i] = retry.Header(h[i])
+	}
+	return out
+}
+
+func taskHeaders(h []retry.Header) []Header {
+	if len(h) == 0 {
+		return nil
+	}
+	out := make([]Header, len(h))
+	for i := range h {
+		out[i] = Header(h[i])
+	}
+	return out
+}

@@ -1,0 +1,222 @@
+package task
+
+import (
+	"errors"
+
+	"github.com/understudy-streams/understudy/retry"
+)
+
+// retry runs the record that is due. It is false where it fails.
+func (t *Task) retry() bool {
+	p := t.failure.pool
+	if len(p.spoiled) > 0 {
+		return t.quarantine()
+	}
+	item := p.index.Due(t.now)
+	if item == nil {
+		return true
+	}
+	if err := t.readParked(item); err != nil {
+		if errors.Is(err, retry.ErrCorrupt) || errors.Is(err, retry.ErrNewer) {
+			p.index.Remove(item, t.now) // those behind it go on
+			p.spoiled = append(p.spoiled, retry.AppendEntryKey(nil, item.Origin))
+			return true
+		}
+		t.stop(&Error{Task: t.cfg.ID, Partition: -1, Offset: -1, Node: "retry store", Kind: KindStore, Err: err})
+		return false
+	}
+	p.index.Start(item)
+	i := t.entryInput(p.inputs[item.Topic])
+	t.begin(i, item.Offset)
+	t.unit.kind, t.unit.retried = retryUnit, item
+	t.graph.Inputs[i](&p.rec)
+	if !t.env.Failed() {
+		t.dropEntry(item.Origin)
+	}
+	if !t.end() {
+		return false
+	}
+	t.failure.counts.Recovered++
+	t.removed(item)
+	if t.failure.circuit != nil {
+		t.failure.circuit.Succeeded()
+	}
+	return true
+}
+
+// entryInput is the input whose entry node takes the records of an input.
+func (t *Task) entryInput(i int) int {
+	if to := t.cfg.Spec.Inputs[i].Redrives; to > 0 {
+		return to - 1
+	}
+	return i
+}
+
+// removed forgets a record that was put aside and is done.
+func (t *Task) removed(item *retry.Item) {
+	t.failure.pool.index.Remove(item, t.now)
+	t.guard()
+}
+
+// mendRetry decides what becomes of a record that was put aside and has failed again.
+func (t *Task) mendRetry(err *Error) {
+	item := t.unit.retried
+	t.unit.retried = nil
+	d := t.decide(t.cfg.Spec.Failure.For(string(err.Kind)), err, item.Attempt+1, item.First)
+	err.Attempts = item.Attempt + 1
+	t.told(d, err)
+	err.Topic, err.Partition, err.Offset = item.Topic, item.Partition, item.Offset
+	switch {
+	case d.Verdict == retry.Skipped:
+		t.dropped[d.Reason]++
+		t.dropRetry(item, nil)
+	case d.Verdict == retry.Again:
+		t.againRetry(item, err, d)
+	case d.End == retry.EndSkip:
+		t.failure.counts.Skipped++
+		t.endRetry(item, err, d)
+	case d.End == retry.EndDeadLetter:
+		t.endRetry(item, err, d)
+	default:
+		t.failure.pool.index.Again(item)
+		t.stop(err)
+	}
+}
+
+// againRetry puts a record off once more.
+func (t *Task) againRetry(item *retry.Item, err *Error, d retry.Decision) {
+	t.failure.counts.Retried++
+	item.Attempt, item.Due, item.Kind, item.Class, item.Node = d.Attempt, d.At, string(err.Kind), d.Class, err.Node
+	t.begin(-1, -1)
+	t.unit.node = "retry store"
+	t.putEntry(item, err.Err.Error())
+	t.end()
+	t.failure.pool.index.Again(item)
+}
+
+// endRetry ends a record that was put aside and has failed for good, and sees to those that wait behind it.
+func (t *Task) endRetry(item *retry.Item, err *Error, d retry.Decision) {
+	if d.End == retry.EndDeadLetter && t.flooded() {
+		item.Due = t.failure.until
+		t.failure.pool.index.Again(item)
+		return
+	}
+	set := &t.failure.set
+	followers := t.failure.pool.index.Followers(item)
+	if len(followers) > 0 && set.Followers == retry.FollowersStop {
+		t.failure.pool.index.Again(item)
+		t.stop(err)
+		return
+	}
+	if !t.dropRetry(item, t.letterOfRetry(item, err, d)) || set.Followers != retry.FollowersToo {
+		return
+	}
+	for _, f := range followers {
+		if e := t.readParked(f); e != nil {
+			t.stop(&Error{Task: t.cfg.ID, Partition: -1, Offset: -1, Node: "retry store", Kind: KindStore, Err: e})
+			return
+		}
+		behind := d
+		behind.Class = "follower"
+		if !t.dropRetry(f, t.letterOfRetry(f, err, behind)) {
+			return
+		}
+	}
+}
+
+// dropRetry deletes a record that was put aside, and writes its dead letter, if there is one, in one unit.
+func (t *Task) dropRetry(item *retry.Item, l *letter) bool {
+	t.begin(-1, -1)
+	t.unit.node = "dead letter"
+	t.dropEntry(item.Origin)
+	if l != nil {
+		t.send(l)
+	}
+	if !t.end() {
+		return false
+	}
+	if l != nil {
+		t.letterSent(l)
+	}
+	t.removed(item)
+	return true
+}
+
+// admit looks at the record at the head of an input before it is taken. taken says that it is to be processed; else on says whether to go on
+// with what is at the head then.
+func (t *Task) admit(i int, r *Record) (taken, on bool) {
+	if !t.suspectAllows(i, r) {
+		return false, t.failure.fault == nil && !t.halted()
+	}
+	if w := t.in.all[i].window; w != nil && r.Offset < w.Next() && !w.IsOpen(r.Offset) {
+		t.skipped(i, r) // it was done out of its order
+		return false, true
+	}
+	if t.in.all[i].redrives && t.failure.pool != nil {
+		t.redriven(i, r)
+		t.guard()
+		return false, t.err == nil
+	}
+	p := t.failure.pool
+	if p == nil {
+		return true, true
+	}
+	if p.index.Inert() > 0 {
+		if item, inert := p.index.Find(t.origin(i, r.Offset)); item != nil && inert {
+			t.activate(item)
+			t.skipped(i, r)
+			t.guard()
+			return false, true
+		}
+	}
+	if !p.index.Closed(r.Key, r.Key == nil) {
+		return true, true
+	}
+	if p.index.Depth(r.Key) > t.failure.set.Depth || !p.room(&t.failure) {
+		t.failure.why = "so many records wait behind one of their key that no more are put aside"
+		t.failure.until = max(t.failure.until, t.now+1, min(p.index.NextDue(), t.now+1000))
+		return false, false
+	}
+	t.follow(i, r)
+	t.guard()
+	return false, t.err == nil
+}
+
+// activate lets a record run that was put aside before the last crash.
+func (t *Task) activate(item *retry.Item) {
+	if !t.failure.pool.index.Activate(item) {
+		return
+	}
+	t.begin(-1, -1)
+	t.unit.node = "retry store"
+	t.putEntry(item, item.Message)
+	t.end()
+}
+
+// passed lets those inert records run that the main path has passed without finding them: the source does not have them any more.
+func (t *Task) passed() {
+	p := t.failure.pool
+	if p == nil || p.index.Inert() == 0 {
+		return
+	}
+	for i, in := range t.cfg.Spec.Inputs {
+		for {
+			item := p.index.Overdue(in.Topic, t.cfg.ID.Partition, t.in.all[i].position)
+			if item == nil {
+				break
+			}
+			t.activate(item)
+		}
+	}
+	t.guard()
+}
+
+// guard notes which inputs have records that must be looked at before they are taken.
+func (t *Task) guard() {
+	f := &t.failure
+	all := f.suspects.active || f.pool != nil && (f.pool.index.Inert() > 0 || f.set.Mode == retry.ModeKeyOrdered && f.pool.index.Len() > 0)
+	for i := range t.in.all {
+		q := &t.in.all[i]
+		q.guarded = all || q.redrives || q.window != nil
+	}
+}

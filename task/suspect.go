@@ -1,0 +1,189 @@
+package task
+
+import (
+	"fmt"
+
+	"github.com/understudy-streams/understudy/retry"
+)
+
+// A record that ends the process with it cannot be caught by a policy. What the commits say tells of it: each runner of a task commits that it
+// runs, whoever comes after one that did not end counts that as a start, and after two starts without progress a record is taken alone, behind
+// a commit that names it.
+
+// suspects is what is known of crashes.
+type suspects struct {
+	active bool // records are looked at before they are taken
+	starts int  // without progress, this one included, after ends that were none
+	says   bool // the last commit that was made, or will be, says that the task runs
+	pieces int  // of carefulRecords that are to be committed one by one
+	inputs []suspectInput
+	from   []int64 // where this life began
+}
+
+type suspectInput struct {
+	single int64 // one record at a time below this offset
+	bound  int64 // nothing at or beyond this offset before the next commit
+	named  int64 // the record that the last commit names
+	died   int64 // the record in the middle of which the process died before; -1 for none
+	deaths int   // how often
+}
+
+const (
+	carefulStarts  = 2    // from so many starts without progress on little is taken at once
+	carefulRecords = 1000 // offsets
+	carefulPieces  = 100
+)
+
+// loadSuspects takes in what the last commits say.
+func (t *Task) loadSuspects() {
+	s := &t.failure.suspects
+	s.inputs = make([]suspectInput, len(t.in.all))
+	s.from = append([]int64(nil), t.commit.positions...)
+	crashed := false
+	for i := range s.inputs {
+		in := &s.inputs[i]
+		in.named, in.died = -1, -1
+		if i >= len(t.cfg.Committed) {
+			continue
+		}
+		m := &t.cfg.Committed[i]
+		t.restored(i, m)
+		if !m.Running {
+			continue
+		}
+		crashed = true
+		s.starts = max(s.starts, m.Starts)
+		if m.Suspect >= t.commit.positions[i] {
+			in.died, in.deaths = m.Suspect, m.Deaths+1
+			in.single = m.Suspect + 1
+		}
+		if len(m.Holes) == 0 {
+			in.single = max(in.single, m.Main)
+		}
+	}
+	if !crashed {
+		s.starts = 0
+		t.commit.wanted = t.cfg.Announce
+		return
+	}
+	s.starts++
+	s.says = true
+	t.commit.wanted, t.commit.blocked = true, true // a start counts before the first record
+	for i := range s.inputs {
+		in := &s.inputs[i]
+		if s.starts >= carefulStarts || in.single > t.commit.positions[i] {
+			s.active, s.pieces = true, carefulPieces
+		}
+		if in.single <= t.commit.positions[i] && s.starts >= carefulStarts {
+			in.bound = t.commit.positions[i] + carefulRecords
+		}
+	}
+}
+
+// restored takes in what the last commit says of an input besides crashes.
+func (t *Task) restored(i int, m *retry.Metadata) {
+	if len(m.Holes) > 0 {
+		t.in.all[i].window = retry.Restore(t.commit.positions[i], m.Main, m.Holes)
+	}
+	if m.Head != nil {
+		t.failure.tries[i] = tries{offset: t.commit.positions[i], attempt: m.Head.Attempt, first: m.Head.First, due: m.Head.Due}
+		t.failure.troubled = true
+		t.failure.until = max(t.failure.until, m.Head.Due)
+	}
+}
+
+// suspectAllows says whether the record at the head may be taken now. If not, a commit comes first, or the record has been ended.
+func (t *Task) suspectAllows(i int, r *Record) bool {
+	s := &t.failure.suspects
+	if !s.active {
+		return true
+	}
+	in := &s.inputs[i]
+	switch {
+	case r.Offset < in.single:
+		return t.alone(i, in, r)
+	case s.pieces <= 0:
+		s.active = false
+		return true
+	case in.bound == 0 || r.Offset >= in.bound:
+		in.bound = r.Offset + carefulRecords
+		in.named = -1
+		s.pieces--
+		t.commitFirst()
+		return false
+	}
+	return true
+}
+
+// commitFirst lets nothing be taken before a commit.
+func (t *Task) commitFirst() { t.commit.wanted, t.commit.blocked = true, true }
+
+// alone takes a record by itself, behind a commit that names it. One that has been named at too many deaths has failed for good.
+func (t *Task) alone(i int, in *suspectInput, r *Record) bool {
+	set := &t.failure.set
+	if r.Offset == in.died && in.deaths >= max(set.Crashes, 1) {
+		err := &Error{
+			Task: t.cfg.ID, Topic: t.cfg.Spec.Inputs[i].Topic, Partition: t.cfg.ID.Partition, Offset: r.Offset, Kind: KindCrash, Attempts: in.deaths,
+			Err: fmt.Errorf("the process has died %d times in the middle of this record", in.deaths),
+		}
+		t.note(Note{Kind: NoteSuspect, Err: err, Attempt: in.deaths})
+		in.died = -1
+		t.failure.tries[i] = tries{offset: r.Offset, first: t.now}
+		t.endFresh(i, r, err, retry.Decision{Verdict: retry.Ended, End: set.Then, Class: string(KindCrash)})
+		return false
+	}
+	if in.named == r.Offset {
+		return true
+	}
+	in.named = r.Offset
+	t.commitFirst()
+	return false
+}
+
+// metadata is what the commit says of an input besides its offset.
+func (t *Task) metadata(i int, low int64) string {
+	f := &t.failure
+	s := &f.suspects
+	m := retry.Metadata{StreamTime: t.streamTime, Main: low, Suspect: -1, Running: s.says}
+	if s.says {
+		in := &s.inputs[i]
+		m.Starts = s.starts
+		if s.active {
+			m.Main = max(m.Main, in.bound, in.single)
+			if in.named >= low {
+				if m.Suspect = in.named; in.named == in.died {
+					m.Deaths = in.deaths
+				}
+			}
+		}
+	}
+	if w := t.in.all[i].window; w != nil && w.Open() > 0 {
+		m.Main, m.Holes = w.Next(), w.Holes(nil)
+	}
+	if tr := &f.tries[i]; tr.attempt > 0 && tr.offset >= low {
+		m.Head = &retry.Head{Attempt: tr.attempt, First: tr.first, Due: tr.due}
+	}
+	text, _ := m.Encode(low)
+	return text
+}
+
+// runs notes whether the commit that is being made says that the task runs, and whether there was progress.
+func (t *Task) runs() {
+	s := &t.failure.suspects
+	s.says = !t.draining && t.err == nil
+	for i := range t.in.all {
+		if t.in.all[i].position > s.from[i] {
+			s.starts = 0
+		}
+	}
+}
+
+// low is the offset below which everything of an input is done.
+func (t *Task) low(i int) int64 {
+	q := &t.in.all[i]
+	if q.window == nil {
+		return q.position
+	}
+	q.window.Pass(q.position)
+	return q.window.Low()
+}
