@@ -27,7 +27,7 @@ type Task struct {
 
 	unit     unit
 	commit   commit
-	err      error  // why the task has stopped
+	err      error // why the task has stopped
 	failure  failure
 	draining bool   // being released
 	worker   bool   // it is what a Worker's nodes see
