@@ -59,7 +59,7 @@ func (s *sleepers) below(next int64) *Item {
 
 // Activate makes an inert entry active, behind all others of its key, as its record was read behind theirs. It says whether the entry has
 // changed and has to be written again: if one that was put aside later is ahead of it now, it has got a new Seq, so that the order is the
-// same after the next restart.
+// same after the next restart. While a record of its key runs that has no entry, it has to wait, as a record would that is read.
 func (x *Index) Activate(it *Item) (changed bool) {
 	if it.state != inert {
 		return false

@@ -12,6 +12,11 @@ import (
 //
 // so that all entries lie together, before all payloads, and a scan of the entries reads no payload. The numbers are big endian, of 4 and
 // 8 bytes: the rows of a partition are in the order of its offsets. The keys are also those of the changelog, and so there for ever.
+//
+// A crash may come between any two rows that are sent. In the first leg of a commit rows are put in the order of their keys, entries before
+// payloads; in the second leg all payloads are deleted before any entry, both in the order of their keys. So there is never a payload without
+// its entry, which nobody would find; and an active entry without its payload is done, and is to be deleted and not run. An inert one without
+// its payload gets it again with its record.
 const (
 	kindEntry    = 1
 	kindPayload  = 2
