@@ -93,7 +93,7 @@ func ParseLetter(headers []Header) (l Letter, original []Header, ok bool) {
 		v := headers[at[f]].Value
 		return cut(string(v[:min(len(v), most+utf8Slack)]), most)
 	}
-	count := func(f field, most int64) (int64, bool) { return number(text(f, maxName), most) }
+	count := func(f field, most int64) (int64, bool) { return digits(text(f, maxName), most) }
 
 	partition, partitionOK := count(fieldPartition, 1<<31-1)
 	offset, offsetOK := count(fieldOffset, 1<<63-1)
@@ -116,8 +116,8 @@ func ParseLetter(headers []Header) (l Letter, original []Header, ok bool) {
 // utf8Slack is how many bytes past its end are looked at for where the last whole character of a text ends.
 const utf8Slack = 1
 
-// number reads a number from 0 to most: a larger one is cut to that. What is anything but digits is none.
-func number(s string, most int64) (n int64, ok bool) {
+// digits reads a number from 0 to most: a larger one is cut to that. What is anything but digits is none.
+func digits(s string, most int64) (n int64, ok bool) {
 	for _, c := range []byte(s) {
 		switch d := int64(c) - '0'; {
 		case d < 0 || d > 9:
@@ -132,7 +132,7 @@ func number(s string, most int64) (n int64, ok bool) {
 }
 
 func redriven(s string, present bool) int {
-	n, ok := number(s, maxCount)
+	n, ok := digits(s, maxCount)
 	if present && !ok {
 		return MaxRedrives
 	}
@@ -142,8 +142,8 @@ func redriven(s string, present bool) int {
 func parseRoot(s string) Origin {
 	topic, rest, _ := strings.Cut(s, "/")
 	p, o, _ := strings.Cut(rest, "/")
-	partition, partitionOK := number(p, 1<<31-1)
-	offset, offsetOK := number(o, 1<<63-1)
+	partition, partitionOK := digits(p, 1<<31-1)
+	offset, offsetOK := digits(o, 1<<63-1)
 	if topicFault(topic) != "" || !partitionOK || !offsetOK {
 		return Origin{}
 	}
