@@ -112,7 +112,7 @@ func (f *Failed) bound() {
 func (p Policy) word(kind string, err error) (w said) {
 	defer func() {
 		if r := recover(); r != nil {
-			w = said{what: broken, reason: fmt.Sprintf("a rule of the policy panicked: %v", r)}
+			w = said{what: broken, reason: fmt.Sprintf("the policy panicked on the error: %v", r)}
 		}
 	}()
 	if s, ok := errors.AsType[*said](err); ok {

@@ -75,9 +75,6 @@ const (
 	kindPanic     = "panic"
 )
 
-// deepest is how far an error is unwrapped: one that wraps itself must not hold up a task.
-const deepest = 100
-
 // Class is what failures are sorted by, in dead letters and by the breaker: the type of the innermost error (of joined ones the first),
 // "panic" for a panic, "skip" and "snooze" for those of this package.
 func Class(kind string, err error) string {
@@ -100,10 +97,7 @@ func Class(kind string, err error) string {
 // innermost unwraps an error. An Unwrap that panics ends it there: this is called for errors of the user's making.
 func innermost(err error) (inner error) {
 	defer func() { _ = recover() }()
-	for range deepest {
-		if err == nil {
-			break
-		}
+	for err != nil {
 		inner = err
 		err = unwrap(err)
 	}

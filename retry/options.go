@@ -145,6 +145,7 @@ func OnProduce(q Policy) Option {
 func (p *Policy) part(option string, q Policy) *Policy {
 	if !q.named {
 		p.fault("%s with the zero Policy: make one with Stop, Ordered, KeyOrdered or Parallel", option)
+		return nil
 	}
 	q.only = true
 	return &q
