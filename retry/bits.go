@@ -33,10 +33,10 @@ func (w bitWriter) put(dst []byte, v uint64, n uint) bitWriter {
 // end is how long the bytes are, with the last one filled up with zeros.
 func (w bitWriter) end() int { return w.at + int(w.n+7)/8 }
 
-// number is the Exp-Golomb code of a number of at most numberBits: its bits above order as one more than that in Elias' gamma code, then the
+// golomb is the Exp-Golomb code of a number of at most numberBits: its bits above order as one more than that in Elias' gamma code, then the
 // lowest ones. It is short for numbers below 2^order, and grows by two bits for each doubling after that. The code has two parts, the first
 // zeros and a one.
-func number(v uint64, order uint) (zeros uint, rest uint64) {
+func golomb(v uint64, order uint) (zeros uint, rest uint64) {
 	order &= 63
 	high := v>>order + 1
 	zeros = uint(bits.Len64(high)-1) & 63
@@ -45,7 +45,7 @@ func number(v uint64, order uint) (zeros uint, rest uint64) {
 
 // putNumber writes a number; it needs twice spareBytes.
 func (w bitWriter) putNumber(dst []byte, v uint64, order uint) bitWriter {
-	zeros, rest := number(v, order)
+	zeros, rest := golomb(v, order)
 	if size := 2*zeros + 1 + order; size <= mostBits {
 		return w.put(dst, (rest<<1|1)<<(zeros&63), size)
 	}
@@ -63,7 +63,7 @@ type codeTable [64]code
 
 func shortCodes(order uint) (t codeTable) {
 	for v := range t {
-		zeros, rest := number(uint64(v), order)
+		zeros, rest := golomb(uint64(v), order)
 		t[v] = code{bits: (rest<<1 | 1) << zeros, size: 2*zeros + 1 + order}
 	}
 	return t
