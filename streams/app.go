@@ -66,7 +66,7 @@ func New(b *Builder, c Config) (*App, error) {
 	if checkName("", id) != nil {
 		id = "application" // the name is a fault of the configuration; it is not to hide or repeat others
 	}
-	topology, err := b.Build(id)
+	topology, err := b.build(id, c.OnFailure)
 	if err := errors.Join(err, c.validate(topology != nil && topology.stateful())); err != nil {
 		return nil, err
 	}

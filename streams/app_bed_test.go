@@ -21,6 +21,7 @@ import (
 	"github.com/understudy-streams/understudy/internal/broker"
 	"github.com/understudy-streams/understudy/internal/realkafka"
 	"github.com/understudy-streams/understudy/internal/shell"
+	"github.com/understudy-streams/understudy/retry"
 	"github.com/understudy-streams/understudy/streams"
 	"github.com/understudy-streams/understudy/streams/serde"
 	"github.com/understudy-streams/understudy/task"
@@ -162,7 +163,7 @@ func (b *bed) config(app string) streams.Config {
 	return streams.Config{
 		ApplicationID: b.name(app), Brokers: b.addrs, StateDir: b.t.TempDir(),
 		CommitInterval: 50 * time.Millisecond, Session: 6 * time.Second, Heartbeat: 100 * time.Millisecond, CloseTimeout: 15 * time.Second,
-		Log: testLog(b.t),
+		OnFailure: retry.Stop(), Log: testLog(b.t),
 	}
 }
 

@@ -82,7 +82,11 @@ func (t *topics) check(ctx context.Context) (map[string]int32, map[string][16]by
 	if err != nil {
 		return nil, nil, err
 	}
-	made, err := t.internal(ctx, have, want)
+	configs, err := t.configs(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	made, err := t.internal(ctx, have, want, configs)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -162,7 +166,7 @@ func (t *topics) identify(ctx context.Context, made []string, ids map[string][16
 }
 
 // internal makes the internal topics that are missing, returns which, and validates the others.
-func (t *topics) internal(ctx context.Context, have, want map[string]int32) (made []string, err error) {
+func (t *topics) internal(ctx context.Context, have, want map[string]int32, configs map[string]map[string]string) (made []string, err error) {
 	var missing []kafka.NewTopic
 	var there []InternalTopic
 	for _, in := range t.app.topology.Internal {
@@ -171,7 +175,7 @@ func (t *topics) internal(ctx context.Context, have, want map[string]int32) (mad
 		case n == 0:
 			made = append(made, in.Name)
 			missing = append(missing, kafka.NewTopic{
-				Name: in.Name, Partitions: want[in.Name], Replication: t.app.cfg.Replication, Configs: t.app.configs(in),
+				Name: in.Name, Partitions: want[in.Name], Replication: t.app.cfg.Replication, Configs: configs[in.Name],
 			})
 		case n != want[in.Name]:
 			return nil, &InternalTopicError{Topic: in.Name, Kind: in.Kind, What: "partitions", Have: fmt.Sprint(n), Want: fmt.Sprint(want[in.Name])}
@@ -179,7 +183,7 @@ func (t *topics) internal(ctx context.Context, have, want map[string]int32) (mad
 			there = append(there, in)
 		}
 	}
-	if err := t.validate(ctx, there); err != nil {
+	if err := t.validate(ctx, there, configs); err != nil {
 		return nil, err
 	}
 	return made, t.create(ctx, missing)
@@ -216,7 +220,7 @@ func created(name string, err error) error {
 }
 
 // validate holds the configurations that matter of existing internal topics against what is needed.
-func (t *topics) validate(ctx context.Context, there []InternalTopic) error {
+func (t *topics) validate(ctx context.Context, there []InternalTopic, needed map[string]map[string]string) error {
 	if len(there) == 0 {
 		return nil
 	}
@@ -229,26 +233,12 @@ func (t *topics) validate(ctx context.Context, there []InternalTopic) error {
 		return temporary{err}
 	}
 	for _, in := range there {
-		if err := in.validate(t.app.configs(in), configs[in.Name]); err != nil {
+		if err := in.validate(needed[in.Name], configs[in.Name]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
-
-// configs are those that an internal topic is made with. Where larger records may be written than brokers take by default, it takes them.
-func (a *App) configs(in InternalTopic) map[string]string {
-	configs := maps.Clone(in.Configs)
-	if a.cfg.MaxRecordBytes > defaultRecordBytes {
-		configs[maxMessageBytes] = strconv.Itoa(a.cfg.MaxRecordBytes + recordRoom)
-	}
-	return configs
-}
-
-const (
-	maxMessageBytes = "max.message.bytes"
-	recordRoom      = 64 << 10 // for what the wire format and the runtime's headers add
-)
 
 // validate reports the first configuration that would lose data, or stop the application later. What the broker does not tell is taken to
 // be right.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/understudy-streams/understudy/retry"
 	"github.com/understudy-streams/understudy/streams/serde"
 )
 
@@ -68,9 +69,25 @@ func (b *Builder) faultf(format string, args ...any) {
 }
 
 // Build checks the topology and computes its subtopologies for an application id, which is the prefix of internal topics. All faults come
-// in one [*TopologyError]. A Builder can be built more than once.
-func (b *Builder) Build(applicationID string) (*Topology, error) {
-	b.missing = nil
+// in one [*TopologyError]. A Builder can be built more than once. The one option is [OnFailure], for sources that name no policy: they stop
+// at the first failure without it, whereas [New] has [Config].OnFailure.
+func (b *Builder) Build(applicationID string, opts ...BuildOption) (*Topology, error) {
+	o := buildOptions{failure: retry.Stop()}
+	for _, opt := range opts {
+		opt.applyBuild(&o)
+	}
+	var faults []error
+	if len(opts) > 0 {
+		if err := checkPolicy("Build", o.failure); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	return b.build(applicationID, o.failure, faults...)
+}
+
+// build is Build with a policy for sources that name none.
+func (b *Builder) build(applicationID string, fallback retry.Policy, faults ...error) (*Topology, error) {
+	b.missing = faults
 	if err := checkName("application id", applicationID); err != nil {
 		b.missing = append(b.missing, err)
 	}
@@ -86,7 +103,7 @@ func (b *Builder) Build(applicationID string) (*Topology, error) {
 	if faults := append(append([]error(nil), b.faults...), b.missing...); len(faults) > 0 {
 		return nil, newTopologyError(faults)
 	}
-	return newTopology(b, applicationID)
+	return newTopology(b, applicationID, fallback)
 }
 
 // checkStores reports two stores with one name.

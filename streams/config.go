@@ -14,6 +14,7 @@ import (
 
 	"github.com/understudy-streams/understudy/internal/engine"
 	"github.com/understudy-streams/understudy/internal/kafka"
+	"github.com/understudy-streams/understudy/retry"
 )
 
 // SASL says how to authenticate at the brokers; it is off while its Mechanism is empty. Printing it leaves the password out.
@@ -97,6 +98,10 @@ type Config struct {
 	// MaxRecordBytes is the largest record, key and value and headers, that the application may write. A larger one fails its unit.
 	// Defaults to 1 MiB less 512 bytes, which fits the brokers' default of message.max.bytes. Kafka key: max.request.size.
 	MaxRecordBytes int
+
+	// OnFailure is what becomes of records that fail, for sources that name no policy of their own with [OnFailure]. Defaults to
+	// retry.Ordered(): a record that fails is tried again in its place, and its partition's task waits.
+	OnFailure retry.Policy
 
 	// NoOffset says where to begin where the group has committed nothing. Defaults to the earliest record. Kafka key: auto.offset.reset.
 	NoOffset Reset
@@ -211,6 +216,9 @@ func (c Config) withDefaults() Config {
 	c.StateCleanup = cmp.Or(c.StateCleanup, time.Hour)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, 10*time.Minute)
 	c.ClientID = cmp.Or(c.ClientID, c.ApplicationID)
+	if !c.OnFailure.Named() {
+		c.OnFailure = retry.Ordered()
+	}
 	if c.Log == nil {
 		c.Log = zap.NewNop()
 	}
@@ -255,6 +263,9 @@ func (c Config) validate(stateful bool) error {
 	c.validateTags(fault)
 	if c.Replication < -1 {
 		fault("Replication is %d: use a positive number, or 0 for the brokers' default", c.Replication)
+	}
+	if err := c.OnFailure.Validate(); err != nil {
+		faults = append(faults, unjoin(err)...)
 	}
 	if err := c.client().Validate(); err != nil {
 		faults = append(faults, unjoin(err)...)

@@ -17,6 +17,7 @@ type describedNode struct {
 	step         *step
 	topic        string // of a source or sink, empty where it is computed
 	stores       []string
+	emission     string // of a table
 	successors   []*describedNode
 	predecessors []*describedNode
 	size         int // nodes downstream by all paths, itself included
@@ -29,7 +30,7 @@ func (t *Topology) describe() []description {
 		d := description{number: sub.number}
 		nodes := make(map[*step]*describedNode)
 		for _, s := range sub.steps {
-			n := &describedNode{step: s, size: 1}
+			n := &describedNode{step: s, size: 1, emission: sub.emissionName(s)}
 			if s.choose == "" && s.kind != processorStep {
 				n.topic = s.topic.full(t.applicationID)
 			}

@@ -43,7 +43,7 @@ func (t *Topology) DescribeJSON() ([]byte, error) {
 func (n *describedNode) json() jsonNode {
 	out := jsonNode{
 		Name: n.step.name, Type: [...]string{"SOURCE", "PROCESSOR", "SINK"}[n.step.kind],
-		Stores: n.stores, Emission: n.emission(), Successors: []string{},
+		Stores: n.stores, Emission: n.emission, Successors: []string{},
 	}
 	if n.topic != "" {
 		out.Topics = []string{n.topic}
@@ -54,11 +54,12 @@ func (n *describedNode) json() jsonNode {
 	return out
 }
 
-func (n *describedNode) emission() string {
+// emissionName is how the table of a step emits, empty for other steps.
+func (sub *subtopology) emissionName(s *step) string {
 	switch {
-	case n.step.table == nil:
+	case s.table == nil:
 		return ""
-	case n.step.table.emission == EmitPerUpdate:
+	case sub.emission(s) == EmitPerUpdate:
 		return "update"
 	default:
 		return "commit"

@@ -33,6 +33,10 @@ func grouped[K, V any](s Stream[K, V], opts []RepartitionOption) Grouped[K, V] {
 		s.b.faultf("the grouping behind step %q makes no repartition topic, since the key is still the one it was read with: take Partitions away, or put a Repartition in front",
 			s.step.name)
 	}
+	if g.o.failure != nil && !s.rekeyed {
+		s.b.faultf("the grouping behind step %q makes no repartition topic, since the key is still the one it was read with: name OnFailure at the source",
+			s.step.name)
+	}
 	g.s.keys, g.s.values = serdes(s.b, s.step, g.o, s.keys, s.values)
 	return g
 }

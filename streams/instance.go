@@ -58,6 +58,11 @@ func (sub *subtopology) build(env *task.Env) (*task.Graph, error) {
 func (in *instance) graph() *task.Graph {
 	g := &task.Graph{Tables: in.tables, Close: in.close}
 	for _, input := range in.sub.spec.Inputs {
+		if input.Redrives > 0 { // it comes after the input that it stands in for
+			g.Inputs = append(g.Inputs, g.Inputs[input.Redrives-1])
+			g.Warm = append(g.Warm, g.Warm[input.Redrives-1])
+			continue
+		}
 		g.Inputs = append(g.Inputs, entry(in, in.inputs[input.Topic]))
 		var warm []int
 		for _, of := range in.warms[input.Topic] {

@@ -4,6 +4,7 @@ import (
 	"math"
 	"reflect"
 
+	"github.com/understudy-streams/understudy/retry"
 	"github.com/understudy-streams/understudy/streams/serde"
 	"github.com/understudy-streams/understudy/task"
 )
@@ -11,20 +12,20 @@ import (
 // StepOption is an option of a step that makes no topic and no state: [As], [WithSerdes].
 type StepOption interface{ applyStep(o *options) }
 
-// RepartitionOption is an option of a step that may need a topic between two subtopologies: [As], [WithSerdes], [Partitions].
+// RepartitionOption is an option of a step that may need a topic between two subtopologies: [As], [WithSerdes], [Partitions], [OnFailure].
 type RepartitionOption interface{ applyRepartition(o *options) }
 
 // TableOption is an option of a step that makes a table: [WithSerdes], [EmitPerUpdate], [EmitAtCommit], [WithoutChangelog], [Ordered].
 type TableOption interface{ applyTable(o *options) }
 
-// SourceOption is an option of [Builder.Stream]: [As], [OnNegativeTimestamp].
+// SourceOption is an option of [Builder.Stream]: [As], [OnNegativeTimestamp], [OnFailure].
 type SourceOption interface{ applySource(o *options) }
 
-// TableSourceOption is an option of [Builder.Table]: [As], [OnNegativeTimestamp], [EmitPerUpdate], [EmitAtCommit], [WithoutChangelog],
-// [Ordered].
+// TableSourceOption is an option of [Builder.Table]: [As], [OnNegativeTimestamp], [OnFailure], [EmitPerUpdate], [EmitAtCommit],
+// [WithoutChangelog], [Ordered].
 type TableSourceOption interface{ applyTableSource(o *options) }
 
-// ProcessOption is an option of [Stream.Process]: [WithStores], [WithSerdes].
+// ProcessOption is an option of [Stream.Process]: [WithStores], [WithSerdes], [Concurrent].
 type ProcessOption interface{ applyProcess(o *options) }
 
 // options is what the options of one step come to.
@@ -40,6 +41,8 @@ type options struct {
 	ordered       bool
 	negative      task.NegativeTimestamp
 	stores        []*storeDef
+	failure       *retry.Policy // nil: nothing was said
+	concurrent    bool
 }
 
 // As names a step. The name of a grouping names its repartition topic; the name of a table that reads a topic names its store, which

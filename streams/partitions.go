@@ -78,7 +78,8 @@ func (u union) of(names []string) [][]string {
 
 // Partitions computes the number of partitions of every topic that is read or owned, from those of the topics of the user, which external
 // answers (false: no such topic). A repartition topic has as many as the user asked for, or as many as the topics it must match, or else
-// as many as the widest topic upstream. A changelog has as many as there are tasks.
+// as many as the widest topic upstream. A changelog or retry topic has as many as there are tasks, one for dead letters or redriven records as many
+// as its source.
 //
 // All faults come in one [*TopologyError]: a topic that does not exist, topics that must be equal and are not.
 func (t *Topology) Partitions(external func(topic string) (int32, bool)) (map[string]int32, error) {
@@ -99,8 +100,11 @@ func (t *Topology) Partitions(external func(topic string) (int32, bool)) (map[st
 	}
 	p.check()
 	for _, topic := range t.Internal {
-		if topic.Kind == ChangelogTopic {
+		switch topic.Kind {
+		case ChangelogTopic, RetryTopic:
 			p.counts[topic.Name] = p.widest(t.subs[topic.Subtopology])
+		case DeadLetterTopic, RedriveTopic:
+			p.counts[topic.Name] = p.counts[topic.Source]
 		}
 	}
 	if len(p.faults) > 0 {

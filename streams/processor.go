@@ -62,6 +62,7 @@ func (s Stream[K, V]) Process[KO, VO any](name string, supplier func(*Init) Proc
 	next := s.then("process", o, supplier, func(in *instance, next *step) sink[K, V] {
 		return newProcessorNode(in, next, supplier)
 	})
+	next.fallible, next.processor, next.concurrent = true, true, o.concurrent
 	for _, d := range o.stores {
 		s.b.addStore(d)
 	}

@@ -34,7 +34,7 @@ func newRows[K, V any](in *instance, s *step, def *storeDef, keys serde.Serde[K]
 		values:    storeDecoder(values, changelog, false),
 		encode:    newEncoder[V](values, nil, false, changelog, false),
 		out:       in.out[K, change[V]](s),
-		perUpdate: s.table.emission == EmitPerUpdate,
+		perUpdate: in.sub.emission(s) == EmitPerUpdate,
 		value:     make([]byte, 0, 64),
 	}
 	if in.sub.emitsAtCommit(s) {

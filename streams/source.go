@@ -2,6 +2,7 @@ package streams
 
 import (
 	"fmt"
+	"strconv"
 
 	"github.com/understudy-streams/understudy/streams/serde"
 	"github.com/understudy-streams/understudy/task"
@@ -25,7 +26,12 @@ func source[K, V any](b *Builder, topic topicRef, named string, keys serde.Serde
 	if topic.repartition != nil {
 		prefix = "source-" + topic.repartition.name + "-repartition"
 	}
-	s := b.add(&step{kind: sourceStep, topic: topic, negative: o.negative}, prefix, named, nil)
+	s := b.add(&step{kind: sourceStep, topic: topic, negative: o.negative, failure: o.failure}, prefix, named, nil)
+	if o.failure != nil {
+		if err := checkPolicy("step "+strconv.Quote(s.name), *o.failure); err != nil {
+			b.faults = append(b.faults, err)
+		}
+	}
 	if isNil(keys) {
 		keys = nil
 	}

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/understudy-streams/understudy/retry"
 	"github.com/understudy-streams/understudy/task"
 )
 
@@ -21,6 +22,9 @@ type step struct {
 	stores   []*storeDef
 	table    *tableDef
 	negative task.NegativeTimestamp
+	failure  *retry.Policy // of a source that names one
+	// fallible says that the step calls a function that can fail, processor that it is one written by hand, concurrent that it is marked so.
+	fallible, processor, concurrent bool
 	// keyed says that the step relies on equal keys being in one partition, so all topics that reach it must be co-partitioned.
 	keyed bool
 	// resolve finds the serdes that nobody named. It is called by Build, before any build.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/understudy-streams/understudy/retry"
 	"github.com/understudy-streams/understudy/statestore"
 	"github.com/understudy-streams/understudy/task"
 )
@@ -35,18 +36,21 @@ type subtopology struct {
 	number   int32
 	steps    []*step // in the order of the builder
 	spec     *task.Spec
-	defs     []*storeDef // as spec.Stores
+	defs     []*storeDef // as spec.Stores, where the retry store comes last
 	dests    map[string]int
 	silent   map[*step]bool // tables that nobody listens to
+	forced   map[*step]bool // tables that emit per update, whatever they say
+	failure  retry.Policy
 }
 
 // ApplicationID returns the application id that the topology was built for.
 func (t *Topology) ApplicationID() string { return t.applicationID }
 
 // newTopology cuts the steps into subtopologies and describes each.
-func newTopology(b *Builder, app string) (*Topology, error) {
+func newTopology(b *Builder, app string, fallback retry.Policy) (*Topology, error) {
 	t := &Topology{applicationID: app, stepCount: len(b.steps)}
 	t.subs = cut(t, b.steps)
+	faults := t.policies(fallback)
 	for i, sub := range t.subs {
 		sub.number = int32(i)
 		sub.describeSpec()
@@ -54,7 +58,7 @@ func newTopology(b *Builder, app string) (*Topology, error) {
 	}
 	t.listTopics()
 	t.copartition()
-	if faults := slices.Concat(t.checkNames(), t.checkTimestamps(), t.checkPartitions()); len(faults) > 0 {
+	if faults = slices.Concat(faults, t.checkNames(), t.checkTimestamps(), t.checkPartitions(), t.checkFailures()); len(faults) > 0 {
 		return nil, newTopologyError(faults)
 	}
 	return t, nil
@@ -111,7 +115,7 @@ func (sub *subtopology) topics() []string {
 
 // describeSpec makes the plain data of a subtopology.
 func (sub *subtopology) describeSpec() {
-	sub.silent = sub.silentTables()
+	sub.silent, sub.forced = sub.silentTables(), sub.forcedTables()
 	sub.spec = &task.Spec{Subtopology: sub.number, Nodes: make([]string, sub.topology.stepCount), Build: sub.build}
 	for _, s := range sub.steps {
 		sub.spec.Nodes[s.id] = s.name
@@ -125,12 +129,20 @@ func (sub *subtopology) describeSpec() {
 		if s.kind != sinkStep || s.choose != "" {
 			continue
 		}
-		topic := s.topic.full(sub.topology.applicationID)
-		if _, ok := sub.dests[topic]; !ok {
-			sub.dests[topic] = len(sub.spec.Dests)
-			sub.spec.Dests = append(sub.spec.Dests, task.Dest{Topic: topic})
-		}
+		sub.dest(s.topic.full(sub.topology.applicationID))
 	}
+	sub.addFailure()
+}
+
+// dest is the index of a topic among the destinations, to which it is added if it is not there.
+func (sub *subtopology) dest(topic string) int {
+	i, ok := sub.dests[topic]
+	if !ok {
+		i = len(sub.spec.Dests)
+		sub.dests[topic] = i
+		sub.spec.Dests = append(sub.spec.Dests, task.Dest{Topic: topic})
+	}
+	return i
 }
 
 // input is one source topic. Of several sources of a topic the one that says something about negative timestamps is heard.
@@ -179,7 +191,7 @@ func (sub *subtopology) silentTables() map[*step]bool {
 }
 
 func (sub *subtopology) emitsAtCommit(s *step) bool {
-	return s.table.emission == EmitAtCommit && !sub.silent[s]
+	return sub.emission(s) == EmitAtCommit && !sub.silent[s]
 }
 
 func (sub *subtopology) changelog(d *storeDef) string { return d.changelog(sub.topology.applicationID) }
@@ -205,6 +217,7 @@ func (t *Topology) listTopics() {
 				t.Internal = append(t.Internal, newChangelog(sub.changelog(d), sub))
 			}
 		}
+		t.listFailures(sub)
 	}
 	slices.SortFunc(t.Internal, func(a, b InternalTopic) int { return strings.Compare(a.Name, b.Name) })
 	slices.Sort(t.Sources)
@@ -214,7 +227,11 @@ func (t *Topology) listTopics() {
 
 // checkNames reports an internal topic that the user reads or writes by its full name.
 func (t *Topology) checkNames() (faults []error) {
-	for _, topic := range t.Internal {
+	for i, topic := range t.Internal {
+		if i > 0 && topic.Name == t.Internal[i-1].Name {
+			faults = append(faults, fmt.Errorf("topic %q would be both a %s and a %s topic of the application: rename a step, a store or the topic of a source",
+				topic.Name, t.Internal[i-1].Kind, topic.Kind))
+		}
 		if len(topic.Name) > mostTopic {
 			faults = append(faults, fmt.Errorf("the name of topic %q is longer than %d bytes: shorten the application id or the name of the step or store",
 				topic.Name, mostTopic))

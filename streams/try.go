@@ -16,6 +16,7 @@ func (s Stream[K, V]) try(name string, o options, function any, call func(in *in
 	next := s.then("try", o, function, func(in *instance, next *step) sink[K, V] {
 		return &tryNode[K, V]{in: in, step: next, call: call(in, next)}
 	})
+	next.fallible = true
 	return next
 }
 

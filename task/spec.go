@@ -36,6 +36,9 @@ type Input struct {
 	Redrives int
 }
 
+// Internal reports whether the topic is the application's own: it is read from its beginning, and what is committed of it is deleted.
+func (in *Input) Internal() bool { return in.Repartition || in.Redrives > 0 }
+
 // NegativeTimestamp is what a task does with an input record whose timestamp is below zero.
 type NegativeTimestamp uint8
 

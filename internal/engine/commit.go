@@ -334,7 +334,7 @@ func (e *Engine) tickPurge() {
 	for _, l := range e.order {
 		for i, in := range l.spec.Inputs {
 			tp := task.TopicPartition{Topic: in.Topic, Partition: l.id.Partition}
-			if !in.Repartition {
+			if !in.Internal() {
 				continue
 			}
 			if due := e.purge.due[tp]; due > e.purge.told[tp] {

@@ -313,7 +313,7 @@ func (e *Engine) inputBounds(l *life) bool {
 		}
 		log := l.open.logs[tp]
 		reset := e.cfg.NoOffset(tp.Topic)
-		if l.spec.Inputs[i].Repartition || tp.Partition >= e.first[tp.Topic] {
+		if l.spec.Inputs[i].Internal() || tp.Partition >= e.first[tp.Topic] {
 			reset = ResetEarliest // a partition that came while we ran holds nothing that is older than we are
 		}
 		switch reset {
