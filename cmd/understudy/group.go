@@ -2,12 +2,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/understudy-streams/understudy/internal/group"
@@ -23,53 +20,18 @@ const (
 
 func groupDescribe(ctx context.Context, args []string, out, diagnostics io.Writer) error {
 	var (
-		conn             connection
-		app              string
-		asJSON, offsets  bool
-		set              = flag.NewFlagSet("understudy group describe", flag.ContinueOnError)
-		timeout          time.Duration
-		cannotParseFlags = func(err error) error {
-			if errors.Is(err, flag.ErrHelp) {
-				return err
-			}
-			return errUsage // the set has told what is wrong
-		}
+		to              target
+		asJSON, offsets bool
 	)
-	set.SetOutput(diagnostics)
-	conn.flags(set)
-	set.StringVar(&app, "app", "", "the application's id, which is the name of its group (required)")
+	set := to.flagSet("group describe", 30*time.Second, diagnostics)
 	set.BoolVar(&asJSON, "json", false, "print JSON")
-	set.BoolVar(&offsets, "offsets", false, "ask for the committed offset and the lag of each input partition too")
-	set.DurationVar(&timeout, "timeout", 30*time.Second, "give up after that long")
-	if err := set.Parse(args); err != nil {
-		return cannotParseFlags(err)
-	}
-	switch {
-	case set.NArg() > 0:
-		fmt.Fprintf(diagnostics, "understudy group describe: %q is no flag\n", set.Arg(0))
-		return errUsage
-	case app == "":
-		fmt.Fprintln(diagnostics, "understudy group describe: -app is missing: give the application's id")
-		return errUsage
-	case timeout <= 0:
-		fmt.Fprintf(diagnostics, "understudy group describe: -timeout is %v: it must be positive\n", timeout)
-		return errUsage
-	case conn.brokers == "":
-		fmt.Fprintln(diagnostics, "understudy group describe: -brokers is missing: give at least one host:port")
-		return errUsage
-	}
-	cfg, err := conn.config(os.Getenv)
-	if err != nil {
+	set.BoolVar(&offsets, "offsets", false, "ask for the committed offset and the lag of each input partition too, and for what is done above it")
+	if err := to.parse(set, args); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	client, err := kafka.Open(cfg)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	return describe(ctx, client, app, asJSON, offsets, out)
+	return to.reach(ctx, func(ctx context.Context, client *kafka.Client) error {
+		return describe(ctx, client, to.app, asJSON, offsets, out)
+	})
 }
 
 func describe(ctx context.Context, client *kafka.Client, app string, asJSON, offsets bool, out io.Writer) error {
@@ -86,14 +48,7 @@ func describe(ctx context.Context, client *kafka.Client, app string, asJSON, off
 			return err
 		}
 	}
-	if asJSON {
-		e := json.NewEncoder(out)
-		e.SetIndent("", "  ")
-		err = e.Encode(v)
-	} else {
-		_, err = io.WriteString(out, v.text())
-	}
-	if err != nil {
+	if err := show(out, asJSON, &v); err != nil {
 		return err
 	}
 	return v.unread()

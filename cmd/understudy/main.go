@@ -1,8 +1,18 @@
-// Command understudy looks at running applications from outside.
+// Command understudy looks at running applications from outside, and brings dead letters back.
 //
 //	understudy group describe -brokers host:port[,host:port] -app ID [-json] [-offsets]
 //
-// prints who runs, learns and copies which task, decoded from what the group's coordinator keeps. It changes nothing and joins nothing.
+// prints who runs, learns and copies which task, decoded from what the group's coordinator keeps; with -offsets also how far the input is
+// committed, and what is done beyond that.
+//
+//	understudy dlq list       -brokers … -app ID
+//	understudy dlq show       -brokers … -app ID [-source NAME] [-partition N] [-offset N]
+//	understudy dlq redrive    -brokers … -app ID [-source NAME] [-class C] [-key K] [-from T] [-to T] [-apply]
+//	understudy retry list     -brokers … -app ID
+//
+// print what is in the dead-letter topics, and what is put aside to be tried again. Redrive sends dead letters back: into the topic
+// <app>-<source>-redrive, from which the task that failed takes them. Without -apply it counts them and writes nothing; all other commands
+// change nothing and join nothing.
 package main
 
 import (
@@ -16,8 +26,12 @@ import (
 )
 
 const usage = `usage: understudy group describe -brokers host:port[,host:port] -app ID [flags]
+       understudy dlq list       -brokers ... -app ID [flags]
+       understudy dlq show       -brokers ... -app ID [flags]
+       understudy dlq redrive    -brokers ... -app ID [flags]
+       understudy retry list     -brokers ... -app ID [flags]
 
-"understudy group describe -h" lists the flags.
+A command with -h lists its flags.
 `
 
 func main() {
@@ -37,14 +51,30 @@ func main() {
 // errUsage: the command line was wrong, and the user was told how it is written.
 var errUsage = errors.New("usage")
 
+// commands are what can be said, and what does it.
+var commands = []struct {
+	name string
+	run  func(ctx context.Context, args []string, out, diagnostics io.Writer) error
+}{
+	{"group describe", groupDescribe},
+	{"dlq list", dlqList},
+	{"dlq show", dlqShow},
+	{"dlq redrive", dlqRedrive},
+	{"retry list", retryList},
+}
+
 func run(ctx context.Context, args []string, out, diagnostics io.Writer) error {
 	if len(args) == 1 && (args[0] == "-h" || args[0] == "-help" || args[0] == "--help") {
 		fmt.Fprint(diagnostics, usage)
 		return flag.ErrHelp
 	}
-	if len(args) < 2 || args[0] != "group" || args[1] != "describe" {
-		fmt.Fprint(diagnostics, usage)
-		return errUsage
+	if len(args) >= 2 {
+		for _, c := range commands {
+			if c.name == args[0]+" "+args[1] {
+				return c.run(ctx, args[2:], out, diagnostics)
+			}
+		}
 	}
-	return groupDescribe(ctx, args[2:], out, diagnostics)
+	fmt.Fprint(diagnostics, usage)
+	return errUsage
 }

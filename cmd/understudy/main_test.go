@@ -91,6 +91,16 @@ func TestCommandLine(t *testing.T) {
 		{"no brokers", []string{"group", "describe", "-app", "a"}, "-brokers is missing", errUsage},
 		{"an argument", []string{"group", "describe", "-app", "a", "-brokers", "localhost:1", "app2"}, `"app2" is no flag`, errUsage},
 		{"no time", []string{"group", "describe", "-app", "a", "-brokers", "localhost:1", "-timeout", "0s"}, "-timeout is 0s", errUsage},
+		{"no format", []string{"dlq", "show", "-app", "a", "-brokers", "localhost:1", "-as", "octal"}, `-as is "octal"`, errUsage},
+		{"an offset of no partition", []string{"dlq", "show", "-app", "a", "-brokers", "localhost:1", "-offset", "3"}, "-offset needs -partition", errUsage},
+		{"no bytes", []string{"dlq", "show", "-app", "a", "-brokers", "localhost:1", "-bytes", "-1"}, "-bytes is -1", errUsage},
+		{"no records", []string{"retry", "list", "-app", "a", "-brokers", "localhost:1", "-most", "-1"}, "-most is -1", errUsage},
+		{"no key", []string{"retry", "list", "-app", "a", "-brokers", "localhost:1", "-key", "hex:0"}, "-key hex:0", errUsage},
+		{"no moment", []string{"dlq", "redrive", "-app", "a", "-brokers", "localhost:1", "-from", "yesterday"}, `-from "yesterday" is no time`, errUsage},
+		{"no other moment", []string{"dlq", "redrive", "-app", "a", "-brokers", "localhost:1", "-to", "-2h"}, `-to "-2h" is no time`, errUsage},
+		{"no span", []string{"dlq", "redrive", "-app", "a", "-brokers", "localhost:1", "-from", "1h", "-to", "2h"}, "-from is not before -to", errUsage},
+		{"a negative time", []string{"dlq", "list", "-app", "a", "-brokers", "localhost:1", "-timeout", "-1s"}, "-timeout is -1s", errUsage},
+		{"help on redrives", []string{"dlq", "redrive", "-h"}, "-apply", flag.ErrHelp},
 		{"an unknown flag", []string{"group", "describe", "-what"}, "-what", errUsage},
 	}
 	for _, c := range cases {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/understudy-streams/understudy/assignor"
 	"github.com/understudy-streams/understudy/internal/kafka"
@@ -19,6 +18,8 @@ type partitionView struct {
 	Committed int64  `json:"committed"`
 	End       int64  `json:"end"`
 	Lag       int64  `json:"lag"`
+	// Beside is what the commit says beside its offset; nil where that is nothing.
+	Beside *besideView `json:"metadata,omitempty"`
 }
 
 // inputs are the partitions that the standard parts of the assignments name.
@@ -38,31 +39,18 @@ func positions(ctx context.Context, client *kafka.Client, app string, parts []ta
 	if len(parts) == 0 {
 		return nil, nil
 	}
-	addr, code, err := client.Coordinator(ctx, app)
-	if err == nil {
-		err = code.Err()
-	}
-	if err != nil {
-		return nil, fmt.Errorf("find the coordinator: %w", err)
-	}
-	conn, err := client.DialGroup(ctx, addr, 10*time.Second)
+	group := groupOffsets{client: client, group: app}
+	defer group.close()
+	committed, err := group.fetch(ctx, parts)
 	if err != nil {
 		return nil, err
-	}
-	defer conn.Close()
-	committed, err := conn.FetchOffsets(kafka.FetchOffsetsRequest{Group: app, Parts: parts})
-	if err == nil && committed.Code != kcode.None {
-		err = committed.Code
-	}
-	if err != nil {
-		return nil, fmt.Errorf("fetch the committed offsets: %w", err)
 	}
 	ends, err := client.ListOffsets(ctx, kafka.Latest, parts)
 	if err != nil {
 		return nil, fmt.Errorf("list the ends of the input: %w", err)
 	}
 	out := make([]partitionView, len(parts))
-	for i, c := range committed.Parts {
+	for i, c := range committed {
 		p := partitionView{Topic: c.Topic, Partition: c.Partition, Committed: -1, End: -1, Lag: -1}
 		if c.Code == kcode.None {
 			p.Committed = c.Offset
@@ -72,6 +60,9 @@ func positions(ctx context.Context, client *kafka.Client, app string, parts []ta
 		}
 		if p.Committed >= 0 && p.End >= 0 {
 			p.Lag = max(0, p.End-p.Committed)
+		}
+		if p.Committed >= 0 {
+			p.Beside = besideOf(c.Metadata, p.Committed, p.End)
 		}
 		out[i] = p
 	}

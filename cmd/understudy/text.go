@@ -55,6 +55,7 @@ func (v *view) text() string {
 				fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\n", p.Topic, p.Partition, known(p.Committed), known(p.End), known(p.Lag))
 			}
 		})
+		v.besides(&b)
 	}
 	return b.String()
 }
