@@ -12,6 +12,7 @@ func (Call) ownerAction() {}
 // relay makes the callback of a worker one of the task's.
 func (t *Task) relay(w *Worker, f func(error)) func(error) {
 	return func(err error) {
+		t.calling++
 		t.calls = append(t.calls, Call{Worker: w, Item: &Item{Input: -1, StreamTime: t.streamTime, call: f, err: err}})
 	}
 }
@@ -23,11 +24,18 @@ func (t *Task) disown(r *Result, err error) {
 	}
 }
 
-// handCalls hands callbacks over to the workers that they belong to.
-func (o *Owner) handCalls() {
+// handOver hands items and callbacks over to those who run them.
+func (o *Owner) handOver() {
 	for i, c := range o.t.calls {
 		o.do(c)
 		o.t.calls[i] = Call{}
 	}
 	o.t.calls = o.t.calls[:0]
+	if c := o.t.crew; c != nil {
+		for i, r := range c.out {
+			o.do(r)
+			c.out[i] = Dispatch{}
+		}
+		c.out = c.out[:0]
+	}
 }

@@ -108,6 +108,9 @@ func (t *Task) Seal(now time.Time) *Sealed {
 func (t *Task) sealOffsets() {
 	t.runs()
 	t.failure.unsaid = false
+	if t.crew != nil {
+		t.crew.shut = t.draining
+	}
 	for i := range t.in.all {
 		low := t.low(i)
 		t.commit.buffer.Offsets[i] = InputOffset{

@@ -35,7 +35,9 @@ type Config struct {
 	CacheBytes  int // clean rows cached, over all stores of the task. Defaults to 4 MiB
 	// MaxIdle is how long a task with several inputs waits for one that has nothing queued although its partition has more, or might have:
 	// so that the records of all inputs are taken in the order of their timestamps, after a start in particular. Zero is not at all.
-	MaxIdle        time.Duration
+	MaxIdle time.Duration
+	// Workers says that whoever runs the task carries out Dispatch and Call, so that records are run beside it where the policy has several workers.
+	Workers        bool
 	CommitInterval time.Duration // commits fall on multiples of it. Defaults to 1 s
 	Linger         time.Duration // effects are handed over when they are older. Defaults to 5 ms
 	MaxRecordBytes int           // larger outputs fail their unit. Defaults to 1 MiB

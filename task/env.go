@@ -133,7 +133,7 @@ func (e *Env) Dropped(reason string, n int) {
 // every, beginning after the stream time at this call, with 0 where there is none yet; for WallClock it begins one interval after now.
 // cancel may be called at any time, from f too. On a worker it fails the build of the nodes, or the unit.
 func (e *Env) Schedule(node string, every time.Duration, clock Clock, f func(ts int64)) (cancel func()) {
-	if e.t.worker {
+	if e.t.worker || e.t.crew != nil {
 		e.Fail(node, KindProcess, errScheduled)
 		return func() {}
 	}

@@ -53,6 +53,9 @@ func (t *Task) loadFailure() error {
 			return err
 		}
 	}
+	if err := t.loadCrew(); err != nil {
+		return err
+	}
 	t.guard()
 	return nil
 }
@@ -73,11 +76,16 @@ func (f *failure) random() uint64 {
 
 // failed takes the failure of a unit that has been undone. One that no policy is about stops the task.
 func (t *Task) failed(err *Error) {
-	if t.dead || t.err != nil || t.unit.kind == ownUnit || err.Kind == KindStore || !t.cfg.Spec.Failure.Named() {
+	if t.dead || t.err != nil || t.unit.kind == ownUnit || !t.policyIsFor(err) {
 		t.stop(err)
 		return
 	}
 	t.failure.fault = err
+}
+
+// policyIsFor says that the policy decides about a failure, and that it does not stop the task in any case.
+func (t *Task) policyIsFor(err *Error) bool {
+	return err.Kind != KindStore && t.cfg.Spec.Failure.Named()
 }
 
 // mend decides what becomes of the unit that has failed.
@@ -89,7 +97,11 @@ func (t *Task) mend() {
 	case freshUnit:
 		t.mendFresh(err)
 	case retryUnit:
-		t.mendRetry(err)
+		item := t.unit.retried
+		t.unit.retried = nil
+		t.mendRetry(item, err)
+	case itemUnit:
+		t.mendItem(t.unit.item, err)
 	case timerUnit, rowUnit:
 		t.mendRow(err)
 	}
@@ -103,13 +115,39 @@ func (t *Task) decide(p retry.Policy, err *Error, attempt int, first int64) retr
 	})
 }
 
+// subject is a record of the main path that has failed, or is to be put aside: the one at the head of an input or, with an item, one that was
+// taken from there for a worker.
+type subject struct {
+	input int
+	r     *Record
+	tries *tries
+	item  *Item
+}
+
+func (t *Task) head(i int, r *Record) subject { return subject{i, r, &t.failure.tries[i], nil} }
+
+// finish finishes a record that did not reach the nodes or failed there.
+func (t *Task) finish(s subject) {
+	if s.item != nil {
+		t.finishItem(s.item)
+		return
+	}
+	t.skipped(s.input, s.r)
+}
+
 // mendFresh decides what becomes of the record at the head of the input that the failed unit was about.
 func (t *Task) mendFresh(err *Error) {
 	i := t.env.input
 	r := t.in.all[i].peek()
-	tr := t.tried(i, r.Offset)
+	t.tried(i, r.Offset)
+	t.mendRecord(t.head(i, r), err)
+}
+
+func (t *Task) mendRecord(s subject, err *Error) {
+	tr := s.tries
 	p := t.cfg.Spec.Failure.For(string(err.Kind))
 	if tr.inline++; p.AtOnce(string(err.Kind), err.Err, tr.inline) {
+		t.onceMore(s)
 		return
 	}
 	d := t.decide(p, err, tr.attempt+1, tr.first)
@@ -118,32 +156,40 @@ func (t *Task) mendFresh(err *Error) {
 	switch d.Verdict {
 	case retry.Skipped:
 		t.dropped[d.Reason]++
-		t.skipped(i, r)
+		t.finish(s)
 	case retry.Ended:
-		t.endFresh(i, r, err, d)
+		t.endFresh(s, err, d)
 	case retry.Again:
 		tr.inline, tr.attempt, tr.due, tr.err = 0, d.Attempt, d.At, err
-		t.againFresh(i, r, err, d, p.Settings())
+		t.againFresh(s, err, d, p.Settings())
 	}
 }
 
-// againFresh lets the record at the head be tried again: at once, in its place after a while, or beside the main path.
-func (t *Task) againFresh(i int, r *Record, err *Error, d retry.Decision, set retry.Settings) {
+// onceMore lets a record be tried again where it is: at the head of its input it is anyway.
+func (t *Task) onceMore(s subject) {
+	if s.item != nil {
+		t.crew.requeue(s.item)
+	}
+}
+
+// againFresh lets a record of the main path be tried again: in its place after a while, or beside the main path.
+func (t *Task) againFresh(s subject, err *Error, d retry.Decision, set retry.Settings) {
 	f := &t.failure
 	f.counts.Retried++
 	aside := set.Mode == retry.ModeKeyOrdered || set.Mode == retry.ModeParallel
 	switch {
 	case aside && f.pool != nil && f.pool.room(f):
-		t.park(i, r, err, d)
+		t.park(s, err, d)
 	default:
-		t.waitForHead(i, err)
+		t.waitFor(s, err)
 	}
 }
 
-// waitForHead makes the task wait for the record at the head of an input.
-func (t *Task) waitForHead(i int, err *Error) {
+// waitFor makes the task wait for a record of the main path.
+func (t *Task) waitFor(s subject, err *Error) {
 	f := &t.failure
-	tr := &f.tries[i]
+	tr := s.tries
+	t.onceMore(s)
 	f.troubled, f.unsaid = true, true
 	t.wait(tr.due, err)
 	if f.set.Attempts < 0 && t.now-tr.saidForever >= minute {
@@ -173,8 +219,13 @@ func (t *Task) tried(i int, offset int64) *tries {
 
 // relieved notes that the record at the head of an input was processed.
 func (t *Task) relieved(input int) {
+	t.failure.tries[input] = tries{}
+	t.succeeded()
+}
+
+// succeeded notes that a record was processed while something is being tried again.
+func (t *Task) succeeded() {
 	f := &t.failure
-	f.tries[input] = tries{}
 	if f.circuit != nil {
 		f.circuit.Succeeded()
 	}
@@ -196,19 +247,20 @@ func (t *Task) skipped(i int, r *Record) {
 	t.in.advance()
 }
 
-// endFresh does with the record at the head what the policy says of those that have failed for good.
-func (t *Task) endFresh(i int, r *Record, err *Error, d retry.Decision) {
+// endFresh does with a record of the main path what the policy says of those that have failed for good.
+func (t *Task) endFresh(s subject, err *Error, d retry.Decision) {
 	switch d.End {
 	case retry.EndSkip:
 		t.failure.counts.Skipped++
-		t.skipped(i, r)
+		t.finish(s)
 	case retry.EndDeadLetter:
 		if t.flooded() {
-			t.failure.tries[i].attempt = d.Attempt
+			s.tries.attempt = d.Attempt
+			t.onceMore(s)
 			return
 		}
-		if t.deadLetter(t.letterOf(i, r, err, d)) {
-			t.skipped(i, r)
+		if t.deadLetter(t.letterOf(s, err, d)) {
+			t.finish(s)
 		}
 	default:
 		t.stop(err)
@@ -235,6 +287,14 @@ func (t *Task) told(d retry.Decision, err *Error) {
 	if !was {
 		f.counts.Outages++
 		t.note(Note{Kind: NoteOutage, Err: err, Until: f.until})
+	}
+}
+
+// noProbe gives a probe back that was let pass and has come to nothing: there was no record for it, or it did not reach the nodes.
+func (t *Task) noProbe() {
+	c := t.failure.circuit
+	if c != nil && c.State() == retry.CircuitProbing && (t.crew == nil || t.crew.running == 0) {
+		c.Release(t.now)
 	}
 }
 

@@ -10,6 +10,8 @@ type FailureStats struct {
 	DeadLetters int64
 	Skipped     int64
 	Outages     int64 // times the breaker opened
+	Conflicts   int64 // results of workers that were thrown away, as what they had read was written to meanwhile
+	Ejected     int64 // records that were put aside while they ran, as too many behind them were done
 
 	// Gauges.
 	retry.IndexStats
@@ -49,7 +51,7 @@ func (t *Task) failureWake(at func(ms int64)) {
 		return
 	}
 	if f.pool != nil && !t.halted() {
-		if due := f.pool.index.NextDue(); due != never {
+		if due := f.pool.index.NextDue(); due != never && (due > t.now || t.crew == nil || t.crew.roomForRetry(t.in.next() >= 0)) {
 			at(due)
 		}
 	}

@@ -1,5 +1,7 @@
 package task
 
+import "github.com/understudy-streams/understudy/retry"
+
 // Item is one unit of work for a [Worker]: a record with bytes of its own, as the batch it came in is used again when the task goes on, or the
 // callback of a commit. Whoever runs it has it to itself until its result is back; after that the task uses it again.
 type Item struct {
@@ -16,7 +18,11 @@ type Item struct {
 	bytes []byte      // that the record lies in
 	out   Result
 
-	seen seen // the task's alone
+	// The task's alone.
+	seen  seen
+	tries tries
+	entry *retry.Item // where it is put aside
+	next  *Item       // behind it, of its key
 }
 
 // fill makes the item that of a record, which is copied.

@@ -27,9 +27,9 @@ func (t *Task) letterFor(input int, r *Record, err *Error, class string, attempt
 	}
 }
 
-// letterOf is the dead letter of the record at the head of an input.
-func (t *Task) letterOf(i int, r *Record, err *Error, d retry.Decision) *letter {
-	return t.letterFor(t.entryInput(i), r, err, d.Class, err.Attempts, t.failure.tries[i].first)
+// letterOf is the dead letter of a record of the main path.
+func (t *Task) letterOf(s subject, err *Error, d retry.Decision) *letter {
+	return t.letterFor(t.entryInput(s.input), s.r, err, d.Class, err.Attempts, s.tries.first)
 }
 
 // letterOfRetry is the dead letter of a record that was put aside, which was just read. It is nil where the policy skips it.

@@ -107,6 +107,14 @@ func (o *Owner) take(ev Event) {
 		o.lose()
 	case Rewrite:
 		o.rewrite(ev)
+	case Read:
+		if a, ok := o.t.answer(ev); ok {
+			o.do(a)
+		}
+	case Done:
+		o.done(ev.Result)
+	case Unmanned:
+		o.t.stop(ev.Err)
 	case Ask:
 		ev.Answer(o)
 	case Close:
@@ -153,6 +161,10 @@ func (o *Owner) tick() {
 
 func (o *Owner) release() {
 	o.releasing, o.t.draining = true, true
+	if o.t.crew != nil {
+		o.t.cancelled()
+		o.do(Cancel{})
+	}
 	if o.state == StateRunning {
 		o.become(StateReleasing)
 	}
@@ -178,6 +190,9 @@ func (o *Owner) resume() {
 			o.do(Released{})
 		}
 		o.releasing, o.t.draining = false, false
+		if o.t.crew != nil {
+			o.t.crew.shut = false
+		}
 		o.become(StateRunning)
 	}
 }
@@ -194,7 +209,7 @@ func (o *Owner) lose() {
 func (o *Owner) close() {
 	err := o.t.Close()
 	o.answerConsumed()
-	o.handCalls()
+	o.handOver()
 	if err != nil {
 		o.do(Failed{err})
 	}
@@ -233,7 +248,7 @@ func (o *Owner) settle() {
 	if !o.t.Outstanding() {
 		o.commitNow = o.commitNow && o.t.failure.emitting // there was nothing to commit
 	}
-	if o.state != StateRunning || !o.t.Runnable() || o.t.out.lingers(o.now, o.t.cfg.Linger) {
+	if o.state != StateRunning || o.rests() || o.t.out.lingers(o.now, o.t.cfg.Linger) {
 		o.t.Flush()
 	}
 	if o.sealed != nil && !o.t.Outstanding() {
@@ -252,9 +267,17 @@ func (o *Owner) settle() {
 	}
 	o.answerConsumed()
 	o.finish()
-	o.handCalls()
+	o.handOver()
 	o.answerWake()
 }
+
+// done takes a result. In a task that has been released none counts any more.
+func (o *Owner) done(r *Result) {
+	o.t.done(r, o.state > StateReleasing || o.t.crew != nil && o.t.crew.shut)
+}
+
+// rests says that the task waits for something to come from outside, and not for its workers, who will be back.
+func (o *Owner) rests() bool { return !o.t.Runnable() && (o.t.crew == nil || o.t.crew.running == 0) }
 
 // sealDue says whether to commit now.
 func (o *Owner) sealDue() bool {
@@ -279,7 +302,7 @@ func (o *Owner) seal() {
 
 // finish answers a release or a failure when nothing is left to commit.
 func (o *Owner) finish() {
-	if o.state == StateReleasing && !o.t.Outstanding() && !o.t.Dirty() {
+	if o.state == StateReleasing && !o.t.Outstanding() && !o.t.Dirty() && (o.t.calling == 0 || o.t.Err() != nil) {
 		if err := o.t.Err(); err != nil {
 			o.fail(err)
 		} else {

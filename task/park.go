@@ -98,31 +98,54 @@ func (t *Task) origin(i int, offset int64) retry.Origin {
 	return retry.Origin{Topic: t.cfg.Spec.Inputs[i].Topic, Partition: t.cfg.ID.Partition, Offset: offset}
 }
 
-// park puts the record at the head of an input aside, which finishes it. One that is too large for that has failed for good.
-func (t *Task) park(i int, r *Record, err *Error, d retry.Decision) {
+// park puts a record of the main path aside, which finishes it. One that is too large for that has failed for good.
+func (t *Task) park(s subject, err *Error, d retry.Decision) {
 	e := retry.Entry{
-		Origin: t.origin(i, r.Offset), Key: r.Key, NullKey: r.Key == nil, Attempt: d.Attempt, First: t.failure.tries[i].first, Due: d.At,
-		Stream: t.streamTime, Kind: string(err.Kind), Class: d.Class, Node: err.Node, Message: err.Err.Error(),
+		Origin: t.origin(s.input, s.r.Offset), Key: s.r.Key, NullKey: s.r.Key == nil, Attempt: d.Attempt, First: s.tries.first, Due: d.At,
+		Stream: t.streamTimeOf(s), Kind: string(err.Kind), Class: d.Class, Node: err.Node, Message: err.Err.Error(),
 	}
-	t.parkEntry(i, r, &e, err)
+	t.parkEntry(s, &e, err)
 }
 
-// follow puts the record at the head of an input aside behind one of its key.
-func (t *Task) follow(i int, r *Record) {
-	e := retry.Entry{Origin: t.origin(i, r.Offset), Key: r.Key, Due: t.now, First: t.now, Stream: t.streamTime}
-	t.parkEntry(i, r, &e, nil)
+// follow puts a record of the main path aside behind one of its key.
+func (t *Task) follow(s subject) {
+	e := retry.Entry{Origin: t.origin(s.input, s.r.Offset), Key: s.r.Key, Due: t.now, First: t.now, Stream: t.streamTimeOf(s)}
+	t.parkEntry(s, &e, nil)
 }
 
-func (t *Task) parkEntry(i int, r *Record, e *retry.Entry, err *Error) {
+// streamTimeOf is the stream time at the arrival of a record.
+func (t *Task) streamTimeOf(s subject) int64 {
+	if s.item != nil {
+		return s.item.StreamTime
+	}
+	return t.streamTime
+}
+
+// parkEntry puts a record aside and finishes it.
+func (t *Task) parkEntry(s subject, e *retry.Entry, err *Error) {
+	if large := t.encodeAside(s, e); large != nil {
+		t.tooLarge(s, err, large)
+		return
+	}
+	if t.putAside(s, e) != nil {
+		t.finish(s)
+	}
+}
+
+// encodeAside prepares a record for the retry store. The error says that it is too large for it.
+func (t *Task) encodeAside(s subject, e *retry.Entry) error {
+	r := s.r
 	p := t.failure.pool
 	payload := retry.Payload{Value: r.Value, NullValue: r.Value == nil, Headers: retryHeaders(r.Headers), Timestamp: r.Timestamp}
 	p.row = retry.AppendPayload(p.row[:0], e.Origin, &payload)
 	e.Bytes = len(p.row) + len(r.Key)
 	d := &t.changelogs[t.cfg.Spec.Retries-1]
-	if large := t.refuse(d, 64, len(p.row)+len(r.Key)+maxMeta, max(t.now, 0), nil); large != nil {
-		t.tooLarge(i, r, err, large)
-		return
-	}
+	return t.refuse(d, 64, len(p.row)+len(r.Key)+maxMeta, max(t.now, 0), nil)
+}
+
+// putAside writes a record to the retry store that encodeAside has prepared. The result is nil if the store has failed; the task has stopped then.
+func (t *Task) putAside(s subject, e *retry.Entry) *retry.Item {
+	p := t.failure.pool
 	item := p.index.Park(*e)
 	t.begin(-1, -1)
 	t.unit.node = "retry store"
@@ -131,21 +154,24 @@ func (t *Task) parkEntry(i int, r *Record, e *retry.Entry, err *Error) {
 		t.env.Fail("retry store", KindStore, perr)
 	}
 	t.putEntry(item, e.Message)
-	if t.end() {
-		t.failure.counts.PutAside++
-		t.skipped(i, r)
+	if !t.end() {
+		return nil
 	}
+	t.failure.counts.PutAside++
+	return item
 }
 
 // maxMeta bounds what an entry says beside the record's key.
 const maxMeta = 8 << 10
 
 // tooLarge ends a record that cannot be put aside.
-func (t *Task) tooLarge(i int, r *Record, err *Error, large error) {
+func (t *Task) tooLarge(s subject, err *Error, large error) {
 	if err == nil {
-		err = &Error{Task: t.cfg.ID, Topic: t.cfg.Spec.Inputs[i].Topic, Partition: t.cfg.ID.Partition, Offset: r.Offset, Kind: KindProduce, Err: large}
+		err = &Error{
+			Task: t.cfg.ID, Topic: t.cfg.Spec.Inputs[s.input].Topic, Partition: t.cfg.ID.Partition, Offset: s.r.Offset, Kind: KindProduce, Err: large,
+		}
 	}
-	t.endFresh(i, r, err, retry.Decision{Verdict: retry.Ended, End: t.failure.set.Then, Class: "too-large", Attempt: err.Attempts})
+	t.endFresh(s, err, retry.Decision{Verdict: retry.Ended, End: t.failure.set.Then, Class: "too-large", Attempt: err.Attempts})
 }
 
 // putEntry writes what is known of a record that was put aside. It is called in a unit.

@@ -20,8 +20,8 @@ func (t *Task) redriven(i int, r *Record) {
 			Task: t.cfg.ID, Topic: t.cfg.Spec.Inputs[i].Topic, Partition: t.cfg.ID.Partition, Offset: r.Offset, Kind: KindProcess,
 			Err: retry.ErrRedriven,
 		}
-		t.endFresh(i, &rec, err, retry.Decision{Verdict: retry.Ended, End: t.failure.set.Then, Class: "redriven"})
+		t.endFresh(t.head(i, &rec), err, retry.Decision{Verdict: retry.Ended, End: t.failure.set.Then, Class: "redriven"})
 		return
 	}
-	t.parkEntry(i, &rec, &e, nil)
+	t.parkEntry(t.head(i, &rec), &e, nil)
 }

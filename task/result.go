@@ -68,6 +68,7 @@ func (t *Task) apply(r *Result) bool {
 	}
 	defer t.recovered()
 	t.begin(it.Input, it.Record.Offset)
+	t.unit.kind = ownUnit // what fails here has not failed there
 	t.unit.void, t.unit.quiet = over, t.draining && it.call != nil
 	for _, f := range r.callbacks {
 		t.env.callbacks = append(t.env.callbacks, t.relay(r.worker, f))
@@ -79,12 +80,15 @@ func (t *Task) apply(r *Result) bool {
 	t.unit.node = r.node
 	t.write(r)
 	t.resend(r)
+	if it.entry != nil {
+		t.dropEntry(it.entry.Origin)
+	}
 	t.env.commit = r.commit
 	t.env.drops = append(t.env.drops, r.drops...)
 	if !t.end() {
 		return false
 	}
-	if it.Input >= 0 {
+	if it.call == nil && it.entry == nil {
 		t.stats.Processed++
 	}
 	return true

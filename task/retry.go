@@ -12,18 +12,9 @@ func (t *Task) retry() bool {
 	if len(p.spoiled) > 0 {
 		return t.quarantine()
 	}
-	item := p.index.Due(t.now)
+	item, on := t.dueEntry()
 	if item == nil {
-		return true
-	}
-	if err := t.readParked(item); err != nil {
-		if errors.Is(err, retry.ErrCorrupt) || errors.Is(err, retry.ErrNewer) {
-			p.index.Remove(item, t.now) // those behind it go on
-			p.spoiled = append(p.spoiled, retry.AppendEntryKey(nil, item.Origin))
-			return true
-		}
-		t.stop(&Error{Task: t.cfg.ID, Partition: -1, Offset: -1, Node: "retry store", Kind: KindStore, Err: err})
-		return false
+		return on
 	}
 	p.index.Start(item)
 	i := t.entryInput(p.inputs[item.Topic])
@@ -44,6 +35,30 @@ func (t *Task) retry() bool {
 	return true
 }
 
+// dueEntry reads the record put aside that is due first. It is nil where there is none, or it cannot be read; on is false if the store has failed.
+func (t *Task) dueEntry() (item *retry.Item, on bool) {
+	p := t.failure.pool
+	item = p.index.Due(t.now)
+	if item == nil {
+		return nil, true
+	}
+	err := t.readParked(item)
+	switch {
+	case err == nil:
+		return item, true
+	case errors.Is(err, retry.ErrCorrupt) || errors.Is(err, retry.ErrNewer):
+		p.index.Remove(item, t.now) // those behind it go on
+		p.spoiled = append(p.spoiled, retry.AppendEntryKey(nil, item.Origin))
+		return nil, true
+	}
+	t.stop(t.retryStoreError(err))
+	return nil, false
+}
+
+func (t *Task) retryStoreError(err error) *Error {
+	return &Error{Task: t.cfg.ID, Partition: -1, Offset: -1, Node: "retry store", Kind: KindStore, Err: err}
+}
+
 // entryInput is the input whose entry node takes the records of an input.
 func (t *Task) entryInput(i int) int {
 	if to := t.cfg.Spec.Inputs[i].Redrives; to > 0 {
@@ -59,9 +74,7 @@ func (t *Task) removed(item *retry.Item) {
 }
 
 // mendRetry decides what becomes of a record that was put aside and has failed again.
-func (t *Task) mendRetry(err *Error) {
-	item := t.unit.retried
-	t.unit.retried = nil
+func (t *Task) mendRetry(item *retry.Item, err *Error) {
 	d := t.decide(t.cfg.Spec.Failure.For(string(err.Kind)), err, item.Attempt+1, item.First)
 	err.Attempts = item.Attempt + 1
 	t.told(d, err)
@@ -177,7 +190,7 @@ func (t *Task) admit(i int, r *Record) (taken, on bool) {
 		t.failure.until = max(t.failure.until, t.now+1, min(p.index.NextDue(), t.now+1000))
 		return false, false
 	}
-	t.follow(i, r)
+	t.follow(t.head(i, r))
 	t.guard()
 	return false, t.err == nil
 }
@@ -202,7 +215,7 @@ func (t *Task) passed() {
 	for i, in := range t.cfg.Spec.Inputs {
 		for {
 			item := p.index.Overdue(in.Topic, t.cfg.ID.Partition, t.in.all[i].position)
-			if item == nil {
+			if item == nil || t.crew != nil && t.crew.occupied(item.Key) {
 				break
 			}
 			t.activate(item)

@@ -129,7 +129,7 @@ func (t *Task) alone(i int, in *suspectInput, r *Record) bool {
 		t.note(Note{Kind: NoteSuspect, Err: err, Attempt: in.deaths})
 		in.died = -1
 		t.failure.tries[i] = tries{offset: r.Offset, first: t.now}
-		t.endFresh(i, r, err, retry.Decision{Verdict: retry.Ended, End: set.Then, Class: string(KindCrash)})
+		t.endFresh(t.head(i, r), err, retry.Decision{Verdict: retry.Ended, End: set.Then, Class: string(KindCrash)})
 		return false
 	}
 	if in.named == r.Offset {
@@ -172,7 +172,7 @@ func (t *Task) runs() {
 	s := &t.failure.suspects
 	s.says = !t.draining && t.err == nil
 	for i := range t.in.all {
-		if t.in.all[i].position > s.from[i] {
+		if t.low(i) > s.from[i] {
 			s.starts = 0
 		}
 	}

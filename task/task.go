@@ -32,8 +32,10 @@ type Task struct {
 	draining bool   // being released
 	worker   bool   // it is what a Worker's nodes see
 	calls    []Call // of workers' callbacks, to be handed over
+	calling  int    // calls handed over and not done
 	watch    watches
-	dead     bool // uncommitted state is gone, nothing more can be sealed
+	crew     *crew // nil where the task runs everything itself
+	dead     bool  // uncommitted state is gone, nothing more can be sealed
 
 	keys    [ahead][]byte // scratch of warm
 	taken   int64         // records taken from the queues, left out or not
@@ -122,12 +124,17 @@ func (t *Task) Process(now time.Time, limit int) int {
 	t.turn(now)
 	before := t.taken
 	for left := limit; left > 0; {
-		left = t.process(left)
+		if t.crew != nil {
+			left = t.dispatch(left)
+		} else {
+			left = t.process(left)
+		}
 		if t.failure.fault == nil {
 			break
 		}
 		t.mend()
 	}
+	t.noProbe()
 	t.refuseCallbacks()
 	return int(t.taken - before)
 }
@@ -188,8 +195,11 @@ func (t *Task) idles() bool {
 	return t.now-t.idleSince < t.cfg.MaxIdle.Milliseconds()
 }
 
-// Runnable says whether Process would take a record.
+// Runnable says whether Process would take a record, or hand one out.
 func (t *Task) Runnable() bool {
+	if t.crew != nil {
+		return !t.halted() && t.dispatchable()
+	}
 	return !t.halted() && (t.in.next() >= 0 && !t.idles() || t.failure.pool != nil && t.failure.pool.due(t.now))
 }
 

@@ -12,6 +12,7 @@ type unit struct {
 	running    bool
 	kind       unitKind
 	retried    *retry.Item
+	item       *Item  // of a worker, run here
 	void       bool   // it is undone in any case
 	quiet      bool   // a commit that it asks for is not made for its sake: the task is being released
 	node       string // that runs, unless one was entered
@@ -29,6 +30,7 @@ const (
 	ownUnit   unitKind = iota // the runtime's own, or a callback: if it fails the task stops
 	freshUnit                 // the record at the head of an input
 	retryUnit                 // a record that was put aside
+	itemUnit                  // what a worker could not do
 	timerUnit                 // a punctuation
 	rowUnit                   // the emission of a row
 )

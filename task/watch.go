@@ -27,10 +27,11 @@ type rangeWatch struct {
 
 // seen is what the task notes of an item while somebody else runs it. The runner does not look at it.
 type seen struct {
-	keys   []seenKey
-	ranges int
-	stale  bool
-	reruns int
+	keys      []seenKey
+	ranges    int
+	stale     bool
+	cancelled bool
+	reruns    int
 }
 
 type seenKey struct {

@@ -108,7 +108,7 @@ func (m mapRows) scan(lo, hi string, reverse bool, yield func(k, v string) bool)
 	return nil
 }
 
-func (c *crew) program(text string) *Item { return c.take(rec(int64(c.id), "k", text, 1)) }
+func (c *shift) program(text string) *Item { return c.take(rec(int64(c.id), "k", text, 1)) }
 
 func TestWrittenMeanwhileMakesStale(t *testing.T) {
 	for _, x := range []struct {
@@ -129,7 +129,7 @@ func TestWrittenMeanwhileMakesStale(t *testing.T) {
 		{"r a", "w a;!", false},
 	} {
 		t.Run(x.reads+" / "+x.writes, func(t *testing.T) {
-			c := newCrew(t, 2, Config{Spec: programSpec()})
+			c := newShift(t, 2, Config{Spec: programSpec()})
 			it := c.program(x.reads)
 			r := c.run(0, it)
 			c.keep(c.run(1, c.program(x.writes)))
@@ -145,7 +145,7 @@ func TestWrittenMeanwhileMakesStale(t *testing.T) {
 }
 
 func TestUnitsOfTheTaskMakeStaleToo(t *testing.T) {
-	c := newCrew(t, 1, Config{Spec: programSpec()})
+	c := newShift(t, 1, Config{Spec: programSpec()})
 	it := c.program("r a")
 	c.run(0, it)
 	c.feed(0, batch(1, rec(0, "k", "w a", 1)))
@@ -153,7 +153,7 @@ func TestUnitsOfTheTaskMakeStaleToo(t *testing.T) {
 }
 
 func TestRowsAreWatchedAlsoWhenTheyWereWrittenBefore(t *testing.T) {
-	c := newCrew(t, 2, Config{Spec: programSpec()})
+	c := newShift(t, 2, Config{Spec: programSpec()})
 	require.True(t, c.keep(c.run(0, c.program("w a")))) // dirty already
 	it := c.program("r a")
 	c.run(0, it)
@@ -162,7 +162,7 @@ func TestRowsAreWatchedAlsoWhenTheyWereWrittenBefore(t *testing.T) {
 }
 
 func TestLongRangesArriveInPieces(t *testing.T) {
-	c := newCrew(t, 2, Config{Spec: programSpec()})
+	c := newShift(t, 2, Config{Spec: programSpec()})
 	want := mapRows{}
 	for i := range 3*answerRows + 5 {
 		key := fmt.Sprintf("a%04d", i)
@@ -194,7 +194,7 @@ func errorOf(r *Result) error {
 }
 
 func TestReadsOfAnItemThatIsOverAreNotAnswered(t *testing.T) {
-	c := newCrew(t, 1, Config{Spec: programSpec()})
+	c := newShift(t, 1, Config{Spec: programSpec()})
 	it := c.program("r a")
 	c.owner.t.watch.end(it)
 	_, ok := c.owner.t.answer(Read{Item: it.ID, Key: []byte("a")})
@@ -207,7 +207,7 @@ func TestReadsOfAnItemThatIsOverAreNotAnswered(t *testing.T) {
 }
 
 func TestBrokenStoreIsAnError(t *testing.T) {
-	c := newCrew(t, 1, Config{Spec: programSpec()})
+	c := newShift(t, 1, Config{Spec: programSpec()})
 	require.NoError(t, c.stores.Close())
 	for _, program := range []string{"r a", "s a b"} {
 		r := c.run(0, c.program(program))
@@ -231,7 +231,7 @@ func TestAnyHistoryOfWorkersIsSerial(t *testing.T) {
 		}
 	})
 	rapid.Check(t, func(rt *rapid.T) {
-		c := newCrew(t, 4, Config{Spec: programSpec()})
+		c := newShift(t, 4, Config{Spec: programSpec()})
 		model, want := mapRows{}, []string{}
 		busy := 0
 		var launch func()

@@ -12,8 +12,8 @@ import (
 	"github.com/understudy-streams/understudy/statestore"
 )
 
-// crew is a world whose records are run by workers, each when the test says so.
-type crew struct {
+// shift is a world whose records are run by workers, each when the test says so.
+type shift struct {
 	*world
 	workers []*Worker
 	id      uint64
@@ -21,8 +21,8 @@ type crew struct {
 	before  func(q Read) // the answer
 }
 
-func newCrew(t *testing.T, n int, cfg Config) *crew {
-	c := &crew{world: newWorld(t, cfg)}
+func newShift(t *testing.T, n int, cfg Config) *shift {
+	c := &shift{world: newWorld(t, cfg)}
 	for range n {
 		c.workers = append(c.workers, c.hire(c.owner.t.cfg))
 	}
@@ -30,13 +30,13 @@ func newCrew(t *testing.T, n int, cfg Config) *crew {
 	return c
 }
 
-func (c *crew) hire(cfg Config) *Worker {
+func (c *shift) hire(cfg Config) *Worker {
 	w, err := NewWorker(cfg, c.answer)
 	require.NoError(c.t, err)
 	return w
 }
 
-func (c *crew) answer(q Read) Answer {
+func (c *shift) answer(q Read) Answer {
 	c.asked = append(c.asked, q)
 	if c.before != nil {
 		c.before(q)
@@ -47,23 +47,23 @@ func (c *crew) answer(q Read) Answer {
 }
 
 // take makes an item of a record, which the task watches over from here on.
-func (c *crew) take(r Record) *Item {
+func (c *shift) take(r Record) *Item {
 	it := &Item{}
 	it.fill(0, &r, r.Timestamp)
 	c.begin(it)
 	return it
 }
 
-func (c *crew) begin(it *Item) {
+func (c *shift) begin(it *Item) {
 	c.id++
 	it.ID = c.id
 	c.owner.t.watch.begin(it)
 }
 
-func (c *crew) run(w int, it *Item) *Result { return c.workers[w].Run(context.Background(), c.now, it) }
+func (c *shift) run(w int, it *Item) *Result { return c.workers[w].Run(context.Background(), c.now, it) }
 
 // keep applies a result, and carries out what follows.
-func (c *crew) keep(r *Result) bool {
+func (c *shift) keep(r *Result) bool {
 	c.owner.t.watch.end(r.Item)
 	kept := c.owner.t.apply(r)
 	c.step(Tick{})
@@ -71,7 +71,7 @@ func (c *crew) keep(r *Result) bool {
 }
 
 func TestWorkersResultIsAUnitOfTheTask(t *testing.T) {
-	c := newCrew(t, 2, Config{Spec: countSpec(false)})
+	c := newShift(t, 2, Config{Spec: countSpec(false)})
 	one, two := c.take(rec(0, "a", "1", 10)), c.take(rec(1, "b", "1", 11))
 	r1, r2 := c.run(0, one), c.run(1, two)
 	require.Empty(t, c.out, "a worker changes nothing")
@@ -92,7 +92,7 @@ func TestWhatAWorkerSendsIsWhatTheTaskWouldSend(t *testing.T) {
 	}
 	want := newWorld(t, Config{Spec: mapSpec()})
 	want.feed(0, batch(6, records...))
-	c := newCrew(t, 1, Config{Spec: mapSpec()})
+	c := newShift(t, 1, Config{Spec: mapSpec()})
 	var it Item
 	for i := range records { // one item for all, whose memory is used again
 		it.fill(0, &records[i], 0)
@@ -125,7 +125,7 @@ func TestItemsBytesAreItsOwn(t *testing.T) {
 func TestFailedUnitOnAWorkerLeavesNothing(t *testing.T) {
 	for _, v := range []string{"bad", "panic"} {
 		t.Run(v, func(t *testing.T) {
-			c := newCrew(t, 1, Config{Spec: countSpec(false)})
+			c := newShift(t, 1, Config{Spec: countSpec(false)})
 			require.True(t, c.keep(c.run(0, c.take(rec(0, "a", "1", 10)))))
 			r := c.run(0, c.take(rec(1, "a", v, 11)))
 			require.ErrorIs(t, r.Err, errBad)
@@ -144,7 +144,7 @@ func TestFailedUnitOnAWorkerLeavesNothing(t *testing.T) {
 }
 
 func TestWorkerRemembersNothingOfItsLastItem(t *testing.T) {
-	c := newCrew(t, 2, Config{Spec: countSpec(false)})
+	c := newShift(t, 2, Config{Spec: countSpec(false)})
 	for i, w := range []int{0, 1, 0, 0, 1} {
 		require.True(t, c.keep(c.run(w, c.take(rec(int64(i), "a", "1", 10)))))
 	}
@@ -166,7 +166,7 @@ func TestWorkersDropsAndCommitsAreTheTasks(t *testing.T) {
 			misbehave(e, "n", r.Value)
 		}}}, nil
 	}
-	c := newCrew(t, 1, Config{Spec: s})
+	c := newShift(t, 1, Config{Spec: s})
 	c.holdCommits = true
 	require.True(t, c.keep(c.run(0, c.take(rec(0, "a", "x", 1)))))
 	require.Empty(t, c.seals)
@@ -206,7 +206,7 @@ func callSpec(told *[]string) *Spec {
 }
 
 // calls runs the callbacks that are due on their workers.
-func (c *crew) calls() (n int) {
+func (c *shift) calls() (n int) {
 	for len(c.called) > 0 {
 		call := c.called[0]
 		c.called = c.called[1:]
@@ -219,7 +219,7 @@ func (c *crew) calls() (n int) {
 
 func TestCallbacksOfWorkersRunOnTheirWorker(t *testing.T) {
 	var told []string
-	c := newCrew(t, 2, Config{Spec: callSpec(&told)})
+	c := newShift(t, 2, Config{Spec: callSpec(&told)})
 	require.True(t, c.keep(c.run(0, c.take(rec(0, "a", "x", 1)))))
 	require.True(t, c.keep(c.run(1, c.take(rec(1, "a", "x", 1)))))
 	require.Empty(t, told, "the nodes of a worker are not called by the task")
@@ -235,16 +235,16 @@ func TestCallbacksOfWorkersRunOnTheirWorker(t *testing.T) {
 func TestCallbacksOfWorkersAreToldWhyThereIsNoCommit(t *testing.T) {
 	for _, x := range []struct {
 		name string
-		do   func(c *crew)
+		do   func(c *shift)
 		want string
 	}{
-		{"lost", func(c *crew) { c.step(Lost{}) }, ErrLost.Error()},
-		{"closed", func(c *crew) { c.step(Close{}) }, ErrReleased.Error()},
-		{"failed", func(c *crew) { c.commit(errBad) }, errBad.Error()},
+		{"lost", func(c *shift) { c.step(Lost{}) }, ErrLost.Error()},
+		{"closed", func(c *shift) { c.step(Close{}) }, ErrReleased.Error()},
+		{"failed", func(c *shift) { c.commit(errBad) }, errBad.Error()},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			var told []string
-			c := newCrew(t, 1, Config{Spec: callSpec(&told)})
+			c := newShift(t, 1, Config{Spec: callSpec(&told)})
 			c.holdCommits = true
 			require.True(t, c.keep(c.run(0, c.take(rec(0, "a", "x", 1)))))
 			x.do(c)
@@ -255,14 +255,14 @@ func TestCallbacksOfWorkersAreToldWhyThereIsNoCommit(t *testing.T) {
 	}
 	t.Run("unit failed", func(t *testing.T) {
 		var told []string
-		c := newCrew(t, 1, Config{Spec: callSpec(&told)})
+		c := newShift(t, 1, Config{Spec: callSpec(&told)})
 		require.False(t, c.keep(c.run(0, c.take(rec(0, "a", "bad", 1)))))
 		c.calls()
 		require.Equal(t, []string{"0: " + ErrRolledBack.Error()}, told)
 	})
 	t.Run("disowned", func(t *testing.T) {
 		var told []string
-		c := newCrew(t, 1, Config{Spec: callSpec(&told)})
+		c := newShift(t, 1, Config{Spec: callSpec(&told)})
 		r := c.run(0, c.take(rec(0, "a", "x", 1)))
 		c.workers[0].Disown(r, ErrReleased)
 		require.Equal(t, []string{"0: " + ErrReleased.Error()}, told)
@@ -272,7 +272,7 @@ func TestCallbacksOfWorkersAreToldWhyThereIsNoCommit(t *testing.T) {
 
 func TestCallbackOfAWorkerThatReadsFails(t *testing.T) {
 	var told []string
-	c := newCrew(t, 1, Config{Spec: callSpec(&told)})
+	c := newShift(t, 1, Config{Spec: callSpec(&told)})
 	require.True(t, c.keep(c.run(0, c.take(rec(0, "a", "read", 1)))))
 	c.calls()
 	require.ErrorIs(t, c.failed, errReadInCallback)
@@ -292,7 +292,7 @@ func TestWorkersScheduleNothing(t *testing.T) {
 	s.Build = func(e *Env) (*Graph, error) {
 		return &Graph{Inputs: []func(*Record){func(*Record) { e.Schedule("node", time.Second, WallClock, nop) }}}, nil
 	}
-	c := newCrew(t, 1, Config{Spec: s})
+	c := newShift(t, 1, Config{Spec: s})
 	require.ErrorIs(t, c.run(0, c.take(rec(0, "a", "x", 1))).Err, errScheduled)
 
 	s.Build = func(*Env) (*Graph, error) { return nil, errBad }
@@ -332,7 +332,7 @@ func TestWorkersDestinationsOfRunTime(t *testing.T) {
 			e.Send(d, 0, append(e.Tail(), r.Value...), -1, len(r.Value), r.Timestamp, nil)
 		}}}, nil
 	}
-	c := newCrew(t, 2, Config{Spec: s})
+	c := newShift(t, 2, Config{Spec: s})
 	for i, topic := range []string{"x", "y", "x", "out"} {
 		require.True(t, c.keep(c.run(i%2, c.take(rec(int64(i), topic, fmt.Sprint(i), 1)))))
 	}
@@ -342,7 +342,7 @@ func TestWorkersDestinationsOfRunTime(t *testing.T) {
 }
 
 func TestStoreErrorOfTheTaskFailsTheItem(t *testing.T) {
-	c := newCrew(t, 1, Config{Spec: countSpec(false)})
+	c := newShift(t, 1, Config{Spec: countSpec(false)})
 	gone := errors.New("gone")
 	w, err := NewWorker(c.owner.t.cfg, func(q Read) Answer { return Answer{Item: q.Item, Err: gone} })
 	require.NoError(t, err)
@@ -355,7 +355,7 @@ func TestRunningAnItemAgainAllocatesNothing(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
 	}
-	c := newCrew(t, 1, Config{Spec: mapSpec()})
+	c := newShift(t, 1, Config{Spec: mapSpec()})
 	r := rec(0, "key", "value", 1, Header{"h", []byte("x")})
 	var it Item
 	ctx := context.Background()
