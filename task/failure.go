@@ -299,8 +299,12 @@ func (t *Task) noProbe() {
 }
 
 // probes says whether a record may be taken, as far as the breaker is concerned: while it is open one at a time, after each wait.
-// A probe that still counts as under way has told nothing: there was no record to take, or a try of its own goes on at once. It is made again.
+// A probe that counts as under way while nothing is with the workers has told nothing: there was no record to take, or its next inline try is
+// due at once. It is made again.
 func (t *Task) probes() bool {
 	c := t.failure.circuit
-	return c == nil || !c.Open() || c.State() == retry.CircuitProbing || c.Probe(t.now)
+	if c != nil && c.State() == retry.CircuitProbing {
+		return t.crew == nil || t.crew.running == 0
+	}
+	return c == nil || !c.Open() || c.Probe(t.now)
 }
