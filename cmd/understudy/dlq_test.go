@@ -16,11 +16,11 @@ import (
 
 // bed is an application's topics, on the embedded broker.
 type bed struct {
-	t       *testing.T
-	broker  *broker.Broker
-	client  *broker.Client
-	app     string
-	letters int64
+	t      *testing.T
+	broker *broker.Broker // nil on a real one
+	addrs  []string
+	client *broker.Client
+	app    string
 }
 
 // newBed makes them for a source "in" with three partitions.
@@ -28,10 +28,16 @@ func newBed(t *testing.T) *bed {
 	b, err := broker.Start(broker.Options{Topics: map[string]int32{"shop-in-dlq": 3, "shop-in-redrive": 3, "shop-in-retry": 3}})
 	require.NoError(t, err)
 	t.Cleanup(b.Close)
-	c, err := broker.NewClient(b.Addrs())
+	made := bedOn(t, b.Addrs(), "shop")
+	made.broker = b
+	return made
+}
+
+func bedOn(t *testing.T, addrs []string, app string) *bed {
+	c, err := broker.NewClient(addrs)
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
-	return &bed{t: t, broker: b, client: c, app: "shop"}
+	return &bed{t: t, addrs: addrs, client: c, app: app}
 }
 
 // origin is a record of the source.
@@ -42,7 +48,7 @@ func origin(partition int32, offset int64) retry.Origin {
 // died appends dead letters to a partition of the dead-letter topic.
 func (b *bed) died(partition int32, records ...task.OutRecord) {
 	b.t.Helper()
-	require.NoError(b.t, b.client.Produce(b.t.Context(), task.TopicPartition{Topic: "shop-in-dlq", Partition: partition}, records...))
+	require.NoError(b.t, b.client.Produce(b.t.Context(), task.TopicPartition{Topic: b.app + "-in-dlq", Partition: partition}, records...))
 }
 
 // letter is the record of a dead letter.
@@ -74,7 +80,7 @@ func many(n int, partition int32, key string) (out []task.OutRecord) {
 // command runs a command on the bed's application.
 func (b *bed) command(args ...string) (string, error) {
 	b.t.Helper()
-	out, _, err := command(b.t, append(args, "-brokers", b.broker.Addrs()[0], "-app", b.app)...)
+	out, _, err := command(b.t, append(args, "-brokers", b.addrs[0], "-app", b.app)...)
 	return out, err
 }
 
@@ -91,7 +97,7 @@ func (b *bed) redrive(args ...string) (v redriveView, err error) {
 // back are the values that came back to the application, by partition.
 func (b *bed) back() map[int32][]string {
 	b.t.Helper()
-	got, err := b.client.Consume(b.t.Context(), "shop-in-redrive")
+	got, err := b.client.Consume(b.t.Context(), b.app+"-in-redrive")
 	require.NoError(b.t, err)
 	out := map[int32][]string{}
 	for p, records := range got {
@@ -384,9 +390,9 @@ func TestRedriveBesideAnApplicationOfItsGroupsName(t *testing.T) {
 	b := newBed(t)
 	b.died(0, many(1, 0, "a")...)
 	require.NoError(t, b.client.CreateTopic(t.Context(), "in", 4, nil))
-	joins(t, b.broker.Addrs(), "shop-redrive", 1)
+	joins(t, b.addrs, "shop-redrive", 1)
 	require.Eventually(t, func() bool {
-		d, err := openClient(t, b.broker.Addrs()).DescribeGroup(t.Context(), "shop-redrive")
+		d, err := openClient(t, b.addrs).DescribeGroup(t.Context(), "shop-redrive")
 		return err == nil && d.State == "Stable"
 	}, 20*time.Second, 50*time.Millisecond)
 	_, err := b.redrive("-apply")

@@ -18,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/understudy-streams/understudy/internal/broker"
+	"github.com/understudy-streams/understudy/internal/realkafka"
 	"github.com/understudy-streams/understudy/retry"
 	"github.com/understudy-streams/understudy/task"
 )
@@ -31,7 +32,7 @@ func TestRegressionInterruptedRedriveGoesOn(t *testing.T) {
 	done := make(chan error, 1)
 	var out, diagnostics bytes.Buffer
 	go func() {
-		done <- run(ctx, []string{"dlq", "redrive", "-brokers", b.broker.Addrs()[0], "-app", b.app, "-apply", "-rate", "20", "-json"}, &out, &diagnostics)
+		done <- run(ctx, []string{"dlq", "redrive", "-brokers", b.addrs[0], "-app", b.app, "-apply", "-rate", "20", "-json"}, &out, &diagnostics)
 	}()
 	require.Eventually(t, func() bool { return b.count() > 5 }, 20*time.Second, 5*time.Millisecond)
 	interrupt()
@@ -72,10 +73,35 @@ func TestRegressionLetterThatIsTooLargeStaysAlone(t *testing.T) {
 	require.Equal(t, int64(1), v.Sent, "it is still to be redriven")
 }
 
+// What the embedded broker does not have: limits of topics, and a coordinator that takes commits of nobody's group.
+func TestRedriveOnARealBroker(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a broker")
+	}
+	b := bedOn(t, realkafka.Shared(t).Addrs(), uniqueName())
+	require.NoError(t, b.client.CreateTopic(t.Context(), b.app+"-in-dlq", 2, nil))
+	require.NoError(t, b.client.CreateTopic(t.Context(), b.app+"-in-redrive", 2, map[string]string{"max.message.bytes": "20000"}))
+	b.died(0, many(5, 1, "a")...)
+	b.died(1, letter(retry.Letter{Origin: origin(0, 0)}, "b", strings.Repeat("x", 30_000)), letter(retry.Letter{Origin: origin(0, 1)}, "c", "1"))
+	v, err := b.redrive("-apply", "-key", "c")
+	require.NoError(t, err)
+	require.Equal(t, int64(1), v.Sent)
+	v, err = b.redrive("-apply")
+	require.NoError(t, err)
+	require.Equal(t, int64(5), v.Sent)
+	require.Equal(t, int64(1), v.Before)
+	require.Len(t, v.Refused, 1)
+	require.Contains(t, v.Refused[0].Why, "MESSAGE_TOO_LARGE")
+	require.Equal(t, map[int32][]string{0: {"1"}, 1: {"0", "1", "2", "3", "4"}}, b.back())
+	v, err = b.redrive()
+	require.NoError(t, err)
+	require.Equal(t, int64(1), v.Sent, "the large one is still to be redriven")
+}
+
 // A batch whose answer is lost is sent again, and is there once.
 func TestRegressionBatchThatIsSentAgainIsThereOnce(t *testing.T) {
 	b := newBed(t)
-	s := sender{client: openClient(t, b.broker.Addrs())}
+	s := sender{client: openClient(t, b.addrs)}
 	defer s.close()
 	tp := task.TopicPartition{Topic: "shop-in-redrive", Partition: 1}
 	batch := []task.OutRecord{{Value: []byte("0")}, {Value: []byte("1")}}
@@ -147,7 +173,7 @@ func TestRedriveOfATopicThatWasMadeAnew(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, b.client.DeleteTopic(t.Context(), "shop-in-dlq"))
 	require.NoError(t, b.client.CreateTopic(t.Context(), "shop-in-dlq", 3, nil))
-	b.client, err = broker.NewClient(b.broker.Addrs()) // the old one goes by the topic's id
+	b.client, err = broker.NewClient(b.addrs) // the old one goes by the topic's id
 	require.NoError(t, err)
 	t.Cleanup(b.client.Close)
 	b.died(0, many(2, 0, "new")...)
