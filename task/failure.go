@@ -30,9 +30,10 @@ type tries struct {
 	offset      int64 // whose
 	inline      int   // tries of this go
 	attempt     int
-	first, due  int64  // ms
-	err         *Error // the last
-	saidForever int64  // ms, when it was last said that it waits
+	first, due  int64         // ms
+	err         *Error        // the last
+	says        *retry.Letter // of a record that was a dead letter
+	saidForever int64         // ms, when it was last said that it waits
 }
 
 // loadFailure makes what the policy needs, from what the last commits say and what lies in the retry store.

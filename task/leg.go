@@ -1,5 +1,7 @@
 package task
 
+import "github.com/understudy-streams/understudy/retry"
+
 // The rows of the retry store that are deleted go out in a second leg of their own, when everything else of the commit is acknowledged: a
 // record that was put aside must not be gone before what its retry made is there.
 
@@ -20,17 +22,8 @@ func (t *Task) SealReady() bool {
 		return false
 	}
 	quiet := t.out.seq == c.seq && len(t.out.active.Groups) == 0
-	changes := t.commit.changes[c.legs.store]
-	d := &t.changelogs[c.legs.store]
-	for i := range changes {
-		if changes[i].Value != nil {
-			continue
-		}
-		t.out.row(d, t.cfg.ID.Partition, &changes[i], t.now)
-		if t.out.active.Bytes >= effectsTarget {
-			t.out.cut()
-		}
-	}
+	t.sendDeletions(true)
+	t.sendDeletions(false)
 	t.out.cut()
 	c.buffer.Seq = t.out.seq
 	if quiet {
@@ -38,6 +31,23 @@ func (t *Task) SealReady() bool {
 	}
 	c.legs.store = -1
 	return true
+}
+
+// sendDeletions sends the deletions of payloads, or of entries. Those of payloads come first: an entry that is left without its payload is done,
+// while a payload without its entry would never be found again.
+func (t *Task) sendDeletions(payloads bool) {
+	store := t.commit.legs.store
+	d := &t.changelogs[store]
+	for i := range t.commit.changes[store] {
+		c := &t.commit.changes[store][i]
+		if _, payload, _ := retry.ParseKey(c.Key); c.Value != nil || payload != payloads {
+			continue
+		}
+		t.out.row(d, t.cfg.ID.Partition, c, t.now)
+		if t.out.active.Bytes >= effectsTarget {
+			t.out.cut()
+		}
+	}
 }
 
 // acknowledged is the sequence up to which all effects are.

@@ -29,7 +29,11 @@ func (t *Task) letterFor(input int, r *Record, err *Error, class string, attempt
 
 // letterOf is the dead letter of a record of the main path.
 func (t *Task) letterOf(s subject, err *Error, d retry.Decision) *letter {
-	return t.letterFor(t.entryInput(s.input), s.r, err, d.Class, err.Attempts, s.tries.first)
+	l := t.letterFor(t.entryInput(s.input), s.r, err, d.Class, err.Attempts, s.tries.first)
+	if says := s.tries.says; says != nil {
+		l.says.Origin, l.says.Redriven = says.Origin, says.Redriven
+	}
+	return l
 }
 
 // letterOfRetry is the dead letter of a record that was put aside, which was just read. It is nil where the policy skips it.

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/understudy-streams/understudy/retry"
@@ -17,8 +18,10 @@ type pool struct {
 	fresh int // records of the main path since the last retry
 	key   []byte
 	row   []byte
-	rec   Record // of the running retry, with bytes of its own
-	bytes []byte
+
+	payload []byte
+	rec     Record // of the running retry, with bytes of its own
+	bytes   []byte
 }
 
 // freshPerRetry is how many records of the main path are taken for each retry while there are both.
@@ -136,11 +139,10 @@ func (t *Task) parkEntry(s subject, e *retry.Entry, err *Error) {
 func (t *Task) encodeAside(s subject, e *retry.Entry) error {
 	r := s.r
 	p := t.failure.pool
-	payload := retry.Payload{Value: r.Value, NullValue: r.Value == nil, Headers: retryHeaders(r.Headers), Timestamp: r.Timestamp}
-	p.row = retry.AppendPayload(p.row[:0], e.Origin, &payload)
-	e.Bytes = len(p.row) + len(r.Key)
+	p.payload = appendPayload(p.payload[:0], e.Origin, r)
+	e.Bytes = len(p.payload) + len(r.Key)
 	d := &t.changelogs[t.cfg.Spec.Retries-1]
-	return t.refuse(d, 64, len(p.row)+len(r.Key)+maxMeta, max(t.now, 0), nil)
+	return t.refuse(d, 64, len(p.payload)+len(r.Key)+maxMeta, max(t.now, 0), nil)
 }
 
 // putAside writes a record to the retry store that encodeAside has prepared. The result is nil if the store has failed; the task has stopped then.
@@ -149,16 +151,29 @@ func (t *Task) putAside(s subject, e *retry.Entry) *retry.Item {
 	item := p.index.Park(*e)
 	t.begin(-1, -1)
 	t.unit.node = "retry store"
-	p.key = retry.AppendPayloadKey(p.key[:0], e.Origin)
-	if perr := p.store.Put(p.key, p.row, max(t.now, 0)); perr != nil {
-		t.env.Fail("retry store", KindStore, perr)
-	}
 	t.putEntry(item, e.Message)
+	t.putPayload(e.Origin)
 	if !t.end() {
 		return nil
 	}
 	t.failure.counts.PutAside++
 	return item
+}
+
+func appendPayload(dst []byte, o retry.Origin, r *Record) []byte {
+	return retry.AppendPayload(dst, o, &retry.Payload{
+		Value: r.Value, NullValue: r.Value == nil, Headers: retryHeaders(r.Headers), Timestamp: r.Timestamp,
+	})
+}
+
+// putPayload writes the payload that was just made, behind its entry: after a crash an entry without a payload gets it again with its record,
+// while a payload without an entry would never be found again. It is called in a unit.
+func (t *Task) putPayload(o retry.Origin) {
+	p := t.failure.pool
+	p.key = retry.AppendPayloadKey(p.key[:0], o)
+	if err := p.store.Put(p.key, p.payload, max(t.now, 0)); err != nil {
+		t.env.Fail("retry store", KindStore, err)
+	}
 }
 
 // maxMeta bounds what an entry says beside the record's key.
@@ -200,7 +215,10 @@ func (t *Task) dropEntry(o retry.Origin) {
 	}
 }
 
-// read reads the record of an entry into memory of its own: the unit that it is run in may write to the store.
+// errNoPayload is about an entry whose payload is gone: the deletion of the entry was cut off by a crash.
+var errNoPayload = errors.New("a record that was put aside without its payload")
+
+// readParked reads the record of an entry into memory of its own: the unit that it is run in may write to the store.
 func (t *Task) readParked(item *retry.Item) error {
 	p := t.failure.pool
 	p.key = retry.AppendPayloadKey(p.key[:0], item.Origin)
@@ -209,7 +227,7 @@ func (t *Task) readParked(item *retry.Item) error {
 		return err
 	}
 	if !found {
-		return retry.ErrCorrupt
+		return errNoPayload
 	}
 	p.bytes = append(p.bytes[:0], row.Value...)
 	payload, err := retry.DecodePayload(item.Origin, p.bytes)

@@ -17,7 +17,7 @@ func (t *Task) retry() bool {
 		return on
 	}
 	p.index.Start(item)
-	i := t.entryInput(p.inputs[item.Topic])
+	i := p.inputs[item.Topic]
 	t.begin(i, item.Offset)
 	t.unit.kind, t.unit.retried = retryUnit, item
 	t.graph.Inputs[i](&p.rec)
@@ -46,6 +46,8 @@ func (t *Task) dueEntry() (item *retry.Item, on bool) {
 	switch {
 	case err == nil:
 		return item, true
+	case errors.Is(err, errNoPayload): // it is done
+		return nil, t.dropRetry(item, nil)
 	case errors.Is(err, retry.ErrCorrupt) || errors.Is(err, retry.ErrNewer):
 		p.index.Remove(item, t.now) // those behind it go on
 		p.spoiled = append(p.spoiled, retry.AppendEntryKey(nil, item.Origin))
@@ -161,14 +163,15 @@ func (t *Task) admit(i int, r *Record) (taken, on bool) {
 	if !t.suspectAllows(i, r) {
 		return false, t.failure.fault == nil && !t.halted()
 	}
+	if p := t.failure.pool; p != nil && p.index.Inert() > 0 {
+		t.overdue(i, r.Offset)
+	}
 	if w := t.in.all[i].window; w != nil && r.Offset < w.Next() && !w.IsOpen(r.Offset) {
 		t.skipped(i, r) // it was done out of its order
 		return false, true
 	}
-	if t.in.all[i].redrives && t.failure.pool != nil {
-		t.redriven(i, r)
-		t.guard()
-		return false, t.err == nil
+	if t.in.all[i].redrives {
+		return t.redriven(i, r)
 	}
 	p := t.failure.pool
 	if p == nil {
@@ -176,10 +179,10 @@ func (t *Task) admit(i int, r *Record) (taken, on bool) {
 	}
 	if p.index.Inert() > 0 {
 		if item, inert := p.index.Find(t.origin(i, r.Offset)); item != nil && inert {
-			t.activate(item)
+			t.found(item, r)
 			t.skipped(i, r)
 			t.guard()
-			return false, true
+			return false, t.err == nil
 		}
 	}
 	if !p.index.Closed(r.Key, r.Key == nil) {
@@ -206,22 +209,45 @@ func (t *Task) activate(item *retry.Item) {
 	t.end()
 }
 
+// found lets a record run that was put aside before the last crash, as the main path has come to it. Its payload may not have been written.
+func (t *Task) found(item *retry.Item, r *Record) {
+	p := t.failure.pool
+	err := t.readParked(item)
+	if err == nil {
+		t.activate(item)
+		return
+	}
+	p.index.Activate(item)
+	p.payload = appendPayload(p.payload[:0], item.Origin, r)
+	t.begin(-1, -1)
+	t.unit.node = "retry store"
+	t.putEntry(item, item.Message)
+	t.putPayload(item.Origin)
+	t.end()
+}
+
 // passed lets those inert records run that the main path has passed without finding them: the source does not have them any more.
 func (t *Task) passed() {
 	p := t.failure.pool
 	if p == nil || p.index.Inert() == 0 {
 		return
 	}
-	for i, in := range t.cfg.Spec.Inputs {
-		for {
-			item := p.index.Overdue(in.Topic, t.cfg.ID.Partition, t.in.all[i].position)
-			if item == nil || t.crew != nil && t.crew.occupied(item.Key) {
-				break
-			}
-			t.activate(item)
-		}
+	for i := range t.in.all {
+		t.overdue(i, t.in.all[i].position)
 	}
 	t.guard()
+}
+
+// overdue lets the inert records of an input run that lie below an offset.
+func (t *Task) overdue(i int, below int64) {
+	p := t.failure.pool
+	for p.index.Inert() > 0 {
+		item := p.index.Overdue(t.cfg.Spec.Inputs[i].Topic, t.cfg.ID.Partition, below)
+		if item == nil || t.crew != nil && t.crew.occupied(item.Key) {
+			return
+		}
+		t.activate(item)
+	}
 }
 
 // guard notes which inputs have records that must be looked at before they are taken.

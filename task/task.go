@@ -96,6 +96,11 @@ func (t *Task) build() (err error) {
 	case graph == nil || len(graph.Inputs) != len(t.cfg.Spec.Inputs):
 		return fmt.Errorf("task %v: the graph does not have an entry node for each of %d inputs", t.cfg.ID, len(t.cfg.Spec.Inputs))
 	}
+	for i, in := range t.cfg.Spec.Inputs {
+		if in.Redrives > 0 {
+			graph.Inputs[i] = graph.Inputs[in.Redrives-1]
+		}
+	}
 	t.graph = graph
 	return nil
 }
@@ -234,8 +239,10 @@ func (t *Task) step() bool {
 	if r.Timestamp < 0 && !t.allowNegative(i, r) {
 		return t.skip()
 	}
-	q.time = max(q.time, r.Timestamp)
-	t.streamTime = max(t.streamTime, r.Timestamp)
+	if !q.redrives { // whose time has passed
+		q.time = max(q.time, r.Timestamp)
+		t.streamTime = max(t.streamTime, r.Timestamp)
+	}
 	t.graph.Inputs[i](r)
 	if !t.end() {
 		return false

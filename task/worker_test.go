@@ -60,7 +60,9 @@ func (c *shift) begin(it *Item) {
 	c.owner.t.watch.begin(it)
 }
 
-func (c *shift) run(w int, it *Item) *Result { return c.workers[w].Run(context.Background(), c.now, it) }
+func (c *shift) run(w int, it *Item) *Result {
+	return c.workers[w].Run(context.Background(), c.now, it)
+}
 
 // keep applies a result, and carries out what follows.
 func (c *shift) keep(r *Result) bool {
