@@ -130,6 +130,21 @@ func (w *Worker) gather(r *Result) {
 	e.callbacks, e.drops, e.commit, e.failed = e.callbacks[:0], e.drops[:0], false, nil
 }
 
+// Refuse is the result of an item that was not run, or not to its end; without an error it is that of a callback that does nothing. It may be
+// called when the worker's goroutine has ended.
+func (w *Worker) Refuse(it *Item, err error) *Result {
+	r := &it.out
+	r.empty(len(w.t.stores))
+	r.Item, r.worker = it, w
+	if err != nil {
+		r.Err = &Error{Task: w.t.cfg.ID, Partition: -1, Offset: -1, Kind: KindPanic, Err: err}
+		if it.Input >= 0 {
+			r.Err.Topic, r.Err.Partition, r.Err.Offset = w.t.cfg.Spec.Inputs[it.Input].Topic, w.t.cfg.ID.Partition, it.Record.Offset
+		}
+	}
+	return r
+}
+
 // Disown tells the callbacks of a result that nobody takes any more why.
 func (w *Worker) Disown(r *Result, err error) {
 	calls := r.callbacks

@@ -77,6 +77,8 @@ type world struct {
 	failed    error
 	wake      time.Time
 	called    []Call
+	handed    []*Item
+	answered  *Answer
 }
 
 func newWorld(t testing.TB, cfg Config) *world {
@@ -203,6 +205,10 @@ func (w *world) carry(actions []Action) {
 			w.failed = a.Err
 		case Wake:
 			w.wake = a.At
+		case Dispatch:
+			w.handed = append(w.handed, a.Item)
+		case Answer:
+			w.answered = &a
 		case Call:
 			w.called = append(w.called, a)
 		}

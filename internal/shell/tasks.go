@@ -20,6 +20,8 @@ type tasks struct {
 	r  *Runtime
 	mu sync.RWMutex
 	by map[lifeKey]*taskLoop
+
+	beside sync.WaitGroup // workers
 }
 
 func newTasks(r *Runtime) *tasks { return &tasks{r: r, by: map[lifeKey]*taskLoop{}} }
@@ -38,7 +40,10 @@ func (t *tasks) tell(id task.ID, epoch uint64, ev task.Event) {
 func (t *tasks) start(a engine.StartTask) {
 	l := &taskLoop{t: t, key: lifeKey{a.Task, a.Epoch}, box: newMailbox[task.Event](), wake: newWakeup(time.Now)}
 	l.ctx, l.cancel = context.WithCancelCause(t.r.work)
-	c := task.Config{ID: a.Task, Epoch: a.Epoch, Positions: a.Positions, Committed: a.Committed, Announce: true, StreamTime: a.StreamTime, Beat: l.beat}
+	c := task.Config{
+		ID: a.Task, Epoch: a.Epoch, Positions: a.Positions, Committed: a.Committed, Announce: true, StreamTime: a.StreamTime, Workers: true,
+		Beat: l.pulse.beat,
+	}
 	c = t.r.cfg.NewTask(l.ctx, c)
 	if ts := t.r.stores.of(a.Task, a.Stores); ts != nil {
 		c.Stores = make([]statestore.Reader, len(c.Spec.Stores))
@@ -49,6 +54,7 @@ func (t *tasks) start(a engine.StartTask) {
 	for _, in := range c.Spec.Inputs {
 		l.inputs = append(l.inputs, task.TopicPartition{Topic: in.Topic, Partition: a.Task.Partition})
 	}
+	l.workers = newWorkers(l, c)
 	t.mu.Lock()
 	t.by[l.key] = l
 	t.mu.Unlock()
@@ -78,6 +84,15 @@ func (t *tasks) close() {
 			return // whoever is left is in a user call that does not heed its context
 		}
 	}
+	done := make(chan struct{})
+	go func() {
+		t.beside.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-limit.C:
+	}
 }
 
 // endWait is how long the end of the process waits for user calls whose context has ended, after everything else is done or given up.
@@ -89,8 +104,10 @@ func (t *tasks) calls() []engine.Call {
 	defer t.mu.RUnlock()
 	var out []engine.Call
 	for _, l := range t.by {
-		if l.pulse.Load() != idle {
-			out = append(out, l.call())
+		for _, p := range l.pulses() {
+			if n := p.n.Load(); n != idle {
+				out = append(out, l.call(n))
+			}
 		}
 	}
 	slices.SortFunc(out, func(a, b engine.Call) int { return a.Task.Compare(b.Task) })
@@ -116,39 +133,31 @@ type taskLoop struct {
 	closed bool
 	over   bool // the goroutine has ended as it should
 
-	// pulse is what the user code that runs is about; the watchdog looks at it. It is another number for every unit: for that of a record
-	// its offset plus one and, in the last two bytes, its input, and for one without a record a negative number that counts down.
-	pulse atomic.Int64
-	units int64 // without a record, counted down
-	stuck atomic.Bool
+	workers *workers // nil where the policy has one, which is this loop
+	pulse   pulse
+	stuck   atomic.Bool
 }
 
-const idle = int64(0) // a pulse: no user code runs
+// pulses are all that the watchdog looks at.
+func (l *taskLoop) pulses() []*pulse {
+	all := []*pulse{&l.pulse}
+	if l.workers != nil {
+		all = l.workers.pulses(all)
+	}
+	return all
+}
 
-// call says which record the running user call is about.
-func (l *taskLoop) call() engine.Call {
-	pulse := l.pulse.Load()
+// call says which record a running user call is about.
+func (l *taskLoop) call(pulse int64) engine.Call {
 	if pulse <= idle {
 		return engine.Call{Task: l.key.task, Offset: -1}
 	}
 	return engine.Call{Task: l.key.task, Part: l.inputs[pulse&0xffff], Offset: pulse>>16 - 1}
 }
 
-// beat is called before each unit of user code. It is one store, as it is done for each record.
-func (l *taskLoop) beat(input int, offset int64) {
-	if input < 0 {
-		l.units--
-		l.pulse.Store(l.units)
-		return
-	}
-	l.pulse.Store((offset+1)<<16 | int64(input))
-}
-
 func (l *taskLoop) step(now time.Time, ev task.Event) {
 	actions := l.owner.Step(now, ev)
-	if l.pulse.Load() != idle {
-		l.pulse.Store(idle)
-	}
+	l.pulse.rest()
 	l.carry(actions)
 }
 
@@ -162,9 +171,9 @@ func (l *taskLoop) run(c task.Config) {
 }
 
 func (l *taskLoop) live(c task.Config) {
-	l.beat(-1, -1) // making the nodes calls the user's suppliers
+	l.pulse.beat(-1, -1) // making the nodes calls the user's suppliers
 	owner, err := task.New(c)
-	l.pulse.Store(idle)
+	l.pulse.rest()
 	if err != nil {
 		l.t.r.post(engine.TaskFailed{Task: l.key.task, Epoch: l.key.epoch, Err: err})
 		l.idle()
@@ -182,7 +191,7 @@ func (l *taskLoop) collapse() {
 	if l.over {
 		return
 	}
-	call := l.call()
+	call := l.call(l.pulse.n.Load())
 	err := error(&CrashError{Where: "the goroutine of task " + l.key.task.String(), Value: v, Stack: debug.Stack()})
 	if v == nil {
 		te := &task.Error{Task: call.Task, Partition: -1, Offset: call.Offset, Kind: task.KindPanic, Err: err, Stack: debug.Stack()}
@@ -275,6 +284,14 @@ func (l *taskLoop) carry(actions []task.Action) {
 			fail.Point("seal.after")
 		case task.Consumed:
 			r.fetch.consumed(engine.FetchSource{TopicPartition: l.inputs[a.Input], Task: id, Epoch: epoch, Index: a.Input}, a.Bytes, a.Batches)
+		case task.Dispatch:
+			l.workers.dispatch(a.Item)
+		case task.Call:
+			l.workers.call(a)
+		case task.Answer:
+			l.workers.answer(a)
+		case task.Cancel:
+			l.workers.abort()
 		case task.Wake:
 			l.wake.move(a.At)
 		case task.Noted:
@@ -295,6 +312,9 @@ func (l *taskLoop) carry(actions []task.Action) {
 func (l *taskLoop) leave() {
 	l.cancel(errClosed)
 	l.box.close()
+	if l.workers != nil {
+		l.workers.close()
+	}
 	l.t.mu.Lock()
 	delete(l.t.by, l.key)
 	l.t.mu.Unlock()

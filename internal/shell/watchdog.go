@@ -25,13 +25,13 @@ func (t *tasks) watch(limit time.Duration) {
 	t.r.request(func(ctx context.Context) {
 		ticker := time.NewTicker(every)
 		defer ticker.Stop()
-		seen := map[*taskLoop]sighting{}
+		seen := map[*pulse]sighting{}
 		for {
 			select {
 			case <-ctx.Done():
 				return
 			case now := <-ticker.C:
-				t.look(now, limit, seen)
+				seen = t.look(now, limit, seen)
 			}
 		}
 	})
@@ -42,24 +42,25 @@ type sighting struct {
 	since time.Time
 }
 
-func (t *tasks) look(now time.Time, limit time.Duration, seen map[*taskLoop]sighting) {
+// look returns what is seen now, for the next look.
+func (t *tasks) look(now time.Time, limit time.Duration, seen map[*pulse]sighting) map[*pulse]sighting {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	for l := range seen {
-		if t.by[l.key] != l {
-			delete(seen, l)
-		}
-	}
+	next := make(map[*pulse]sighting, len(seen))
 	for _, l := range t.by {
-		p := l.pulse.Load()
-		s := seen[l]
-		if p == idle || s.pulse != p {
-			seen[l] = sighting{p, now}
-			continue
-		}
-		if now.Sub(s.since) >= limit && !l.stuck.Swap(true) {
-			l.cancel(errStuck)
-			t.r.post(engine.TaskStuck{Task: l.key.task, Epoch: l.key.epoch, Err: &CallTimeoutError{Call: l.call(), After: limit}})
+		for _, p := range l.pulses() {
+			n := p.n.Load()
+			s, known := seen[p]
+			if n == idle || !known || s.pulse != n {
+				next[p] = sighting{n, now}
+				continue
+			}
+			next[p] = s
+			if now.Sub(s.since) >= limit && !l.stuck.Swap(true) {
+				l.cancel(errStuck)
+				t.r.post(engine.TaskStuck{Task: l.key.task, Epoch: l.key.epoch, Err: &CallTimeoutError{Call: l.call(n), After: limit}})
+			}
 		}
 	}
+	return next
 }
