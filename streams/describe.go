@@ -9,6 +9,7 @@ import (
 // description is one subtopology as it is shown.
 type description struct {
 	number int32
+	sub    *subtopology
 	nodes  []*describedNode // upstream first
 }
 
@@ -27,7 +28,7 @@ type describedNode struct {
 func (t *Topology) describe() []description {
 	var all []description
 	for _, sub := range t.subs {
-		d := description{number: sub.number}
+		d := description{number: sub.number, sub: sub}
 		nodes := make(map[*step]*describedNode)
 		for _, s := range sub.steps {
 			n := &describedNode{step: s, size: 1, emission: sub.emissionName(s)}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/understudy-streams/understudy/retry"
 	"github.com/understudy-streams/understudy/streams"
 	"github.com/understudy-streams/understudy/streams/serde"
 )
@@ -16,12 +17,12 @@ import (
 // shop has a node of every kind.
 func shop() *streams.Builder {
 	b := streams.NewBuilder()
-	orders := b.Stream("orders", serde.String, serde.String)
+	orders := b.Stream("orders", serde.String, serde.String, streams.OnFailure(retry.KeyOrdered(retry.ThenDeadLetter())))
 	parts := orders.TryMapValues("geocode", func(_ context.Context, r textRecord) (string, error) { return r.Value, nil }).
 		Split(func(_, v string) bool { return v == "" })
 	parts[0].ToTopic(chooseTopic)
 	parts[1].FlatMapValues(strings.Fields).
-		GroupBy(func(_, word string) string { return word }, streams.As("by-word")).
+		GroupBy(func(_, word string) string { return word }, streams.As("by-word"), streams.OnFailure(retry.Stop())).
 		Count("words", streams.EmitPerUpdate).
 		Filter(func(_ string, n int64) bool { return n > 1 }, streams.As("frequent")).
 		ToStream().To("counts")

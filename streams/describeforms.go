@@ -14,8 +14,19 @@ type jsonTopology struct {
 }
 
 type jsonSubtopology struct {
-	ID    string     `json:"subtopologyId"`
-	Nodes []jsonNode `json:"nodes"`
+	ID        string      `json:"subtopologyId"`
+	OnFailure jsonFailure `json:"onFailure"`
+	Nodes     []jsonNode  `json:"nodes"`
+}
+
+// jsonFailure is what becomes of records that fail, and where they are.
+type jsonFailure struct {
+	Mode        string            `json:"mode"`
+	Then        string            `json:"then"`
+	Workers     int               `json:"workers,omitzero"`
+	RetryTopic  string            `json:"retryTopic,omitempty"`
+	DeadLetters map[string]string `json:"deadLetters,omitempty"` // by source topic
+	Redrives    map[string]string `json:"redrives,omitempty"`    // by source topic
 }
 
 type jsonNode struct {
@@ -31,13 +42,35 @@ type jsonNode struct {
 func (t *Topology) DescribeJSON() ([]byte, error) {
 	out := jsonTopology{ApplicationID: t.applicationID}
 	for _, d := range t.describe() {
-		sub := jsonSubtopology{ID: fmt.Sprint(d.number)}
+		sub := jsonSubtopology{ID: fmt.Sprint(d.number), OnFailure: d.sub.jsonFailure()}
 		for _, n := range d.nodes {
 			sub.Nodes = append(sub.Nodes, n.json())
 		}
 		out.Subtopologies = append(out.Subtopologies, sub)
 	}
 	return json.Marshal(out, json.Deterministic(true), jsontext.Multiline(true))
+}
+
+func (sub *subtopology) jsonFailure() jsonFailure {
+	set, spec := sub.failure.Settings(), sub.spec
+	out := jsonFailure{Mode: set.Mode.String(), Then: set.Then.String()}
+	if set.Workers > 1 {
+		out.Workers = set.Workers
+	}
+	if spec.Retries > 0 {
+		out.RetryTopic = spec.Stores[spec.Retries-1].Changelog
+	}
+	for _, in := range spec.Inputs {
+		if in.Redrives == 0 {
+			continue
+		}
+		if out.DeadLetters == nil {
+			out.DeadLetters, out.Redrives = make(map[string]string), make(map[string]string)
+		}
+		source := spec.Inputs[in.Redrives-1].Topic
+		out.DeadLetters[source], out.Redrives[source] = spec.Dests[in.DeadLetters-1].Topic, in.Topic
+	}
+	return out
 }
 
 func (n *describedNode) json() jsonNode {
@@ -133,11 +166,33 @@ func (d *description) edges() []outerEdge {
 				e.from, e.to = e.to, e.from
 			}
 			edges = append(edges, e)
+			if n.step.kind == sourceStep {
+				edges = append(edges, d.sub.failureEdges(n)...)
+			}
 		}
 		for _, store := range n.stores {
 			thing := "store " + store
 			edges = append(edges, outerEdge{thing: thing, label: store, shape: storeShape, from: n.step.name, to: thing})
 		}
+	}
+	return edges
+}
+
+// failureEdges join a source with where its records are when they have failed.
+func (sub *subtopology) failureEdges(n *describedNode) (edges []outerEdge) {
+	name := n.step.name
+	if sub.spec.Retries > 0 {
+		store := sub.retryStore()
+		edges = append(edges, outerEdge{thing: "store " + store, label: store, shape: storeShape, from: name, to: "store " + store})
+	}
+	for _, in := range sub.spec.Inputs {
+		if in.Redrives == 0 || sub.spec.Inputs[in.Redrives-1].Topic != n.topic {
+			continue
+		}
+		letters := sub.spec.Dests[in.DeadLetters-1].Topic
+		edges = append(edges,
+			outerEdge{thing: "topic " + letters, label: letters, shape: topicShape, from: name, to: "topic " + letters},
+			outerEdge{thing: "topic " + in.Topic, label: in.Topic, shape: topicShape, from: "topic " + in.Topic, to: name})
 	}
 	return edges
 }
