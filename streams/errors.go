@@ -34,6 +34,8 @@ type RecordError struct {
 	Node      string // the step that failed, empty where none did
 	Kind      Kind
 	Err       error
+	// Attempts is how often the record has failed, this time included; 0 where it is not tried again.
+	Attempts int
 	// Stack is where it panicked, for KindPanic. Error says the first place in it that is not the Go runtime's.
 	Stack []byte
 }
@@ -46,13 +48,13 @@ func NewRecordError(err error) *RecordError {
 	}
 	return &RecordError{
 		Task: e.Task, Topic: e.Topic, Partition: e.Partition, Offset: e.Offset,
-		Node: e.Node, Kind: e.Kind, Err: e.Err, Stack: e.Stack,
+		Node: e.Node, Kind: e.Kind, Err: e.Err, Stack: e.Stack, Attempts: e.Attempts,
 	}
 }
 
 func (e *RecordError) Error() string {
 	s := "streams: " + (&task.Error{
-		Task: e.Task, Topic: e.Topic, Partition: e.Partition, Offset: e.Offset, Node: e.Node, Kind: e.Kind, Err: e.Err,
+		Task: e.Task, Topic: e.Topic, Partition: e.Partition, Offset: e.Offset, Node: e.Node, Kind: e.Kind, Err: e.Err, Attempts: e.Attempts,
 	}).Error()
 	if place := panicPlace(e.Stack); place != "" {
 		s += " (" + place + ")"
@@ -79,4 +81,5 @@ const (
 	KindTimestamp = task.KindTimestamp // the record's timestamp is below zero
 	KindPunctuate = task.KindPunctuate // a punctuation returned an error
 	KindEmit      = task.KindEmit      // the emission of a table failed
+	KindCrash     = task.KindCrash     // the process has died in the middle of the record, more than once
 )

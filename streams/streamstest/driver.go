@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/understudy-streams/understudy/retry"
 	"github.com/understudy-streams/understudy/statestore"
 	"github.com/understudy-streams/understudy/streams"
 	"github.com/understudy-streams/understudy/task"
@@ -22,6 +23,8 @@ type Driver struct {
 	backend statestore.Backend
 	runners []*runner
 	dropped map[string]int64 // by the runners of earlier lives
+	brokers Brokers
+	died    bool // the last end was a crash
 	err     error
 }
 
@@ -41,6 +44,7 @@ type settings struct {
 	partitions    map[string]int32
 	hold          bool
 	start         time.Time
+	build         []streams.BuildOption
 }
 
 // Partitions sets the number of partitions of a topic, which is 1 otherwise. With 0 the topic does not exist.
@@ -58,11 +62,17 @@ func StartAt(at time.Time) Option { return func(s *settings) { s.start = at } }
 // was built already has its own.
 func ApplicationID(id string) Option { return func(s *settings) { s.applicationID = id } }
 
+// OnFailure sets the policy of sources that name none, as [streams.Config] does. Otherwise they stop at the first failure, so that a test
+// sees its error at once.
+func OnFailure(p retry.Policy) Option {
+	return func(s *settings) { s.build = []streams.BuildOption{streams.OnFailure(p)} }
+}
+
 // New builds a topology and starts its tasks. A topology with faults fails the test.
 func New(t TB, b *streams.Builder, opts ...Option) *Driver {
 	t.Helper()
 	o := newSettings(opts)
-	topology, err := b.Build(o.applicationID)
+	topology, err := b.Build(o.applicationID, o.build...)
 	if err != nil {
 		t.Fatalf("streamstest: %v", err)
 	}
@@ -128,15 +138,40 @@ func (d *Driver) Topology() *streams.Topology { return d.topology }
 // Now returns the wall clock.
 func (d *Driver) Now() time.Time { return d.now }
 
-// AdvanceWallClock moves the wall clock. Of the punctuations that became due one runs for each schedule, as it would after a long pause.
+// AdvanceWallClock moves the wall clock. Records that are to be tried again on the way are tried when they are due. Of the punctuations
+// that became due from one such time to the next one runs for each schedule, as it would after a long pause.
 func (d *Driver) AdvanceWallClock(by time.Duration) {
 	d.t.Helper()
-	d.now = d.now.Add(by)
+	d.advance(by)
+	d.check()
+}
+
+// TryAdvanceWallClock is AdvanceWallClock for records and punctuations that may fail for good: it returns the error that an application would
+// end with.
+func (d *Driver) TryAdvanceWallClock(by time.Duration) error {
+	d.t.Helper()
+	d.advance(by)
+	return d.err
+}
+
+func (d *Driver) advance(by time.Duration) {
+	end := d.now.Add(by)
+	for d.err == nil {
+		next, found := d.nextTry(end)
+		if !found {
+			break
+		}
+		d.moveTo(next)
+	}
+	d.moveTo(end)
+}
+
+func (d *Driver) moveTo(now time.Time) {
+	d.now = now
 	for _, r := range d.runners {
 		r.step(task.Tick{})
 	}
 	d.settle()
-	d.check()
 }
 
 // Commit commits everything that was processed, and goes on until nothing is left to process or commit.
@@ -191,6 +226,19 @@ func publicError(err error) error {
 // their changelogs, as in a task that moved.
 func (d *Driver) Restart(keepState bool) {
 	d.t.Helper()
+	d.restart(keepState, false)
+}
+
+// Crash is Restart for a process that has died, in the middle of a record perhaps. After two such ends without progress a task takes records
+// one at a time and commits before each, also with [HoldCommits]; so it finds out by which record a process dies.
+func (d *Driver) Crash(keepState bool) {
+	d.t.Helper()
+	d.restart(keepState, true)
+}
+
+func (d *Driver) restart(keepState, died bool) {
+	d.t.Helper()
+	d.died = died
 	d.stop()
 	if !keepState {
 		d.backend = statestore.NewMemory()

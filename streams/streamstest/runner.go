@@ -18,6 +18,8 @@ type runner struct {
 	stores  statestore.TaskStores
 	fetched []int64 // next offset to fetch, by input
 	lent    []*task.Batch
+	held    []*task.Effects // that the brokers have not acknowledged
+	sealed  *task.Sealed    // a cut that waits for them
 	failed  bool
 }
 
@@ -42,6 +44,9 @@ func newRunner(d *Driver, spec *task.Spec, partition int32) (*runner, error) {
 		m, err := retry.ParseMetadata(c.Metadata, c.Offset, -1)
 		if err != nil {
 			return nil, err
+		}
+		if !d.died {
+			m.Running, m.Starts, m.Suspect, m.Deaths = false, 0, -1, 0
 		}
 		cfg.Committed = append(cfg.Committed, m)
 		cfg.StreamTime = max(cfg.StreamTime, m.StreamTime)
@@ -94,9 +99,14 @@ func (r *runner) step(ev task.Event) {
 		for _, a := range r.owner.Step(r.d.now, next) {
 			switch a := a.(type) {
 			case task.Send:
-				r.write(a.Effects)
-				events = append(events, task.Acked{Seq: a.Seq})
+				if r.send(a.Effects) {
+					events = append(events, task.Acked{Seq: a.Seq})
+				}
 			case task.Seal:
+				if len(r.held) > 0 {
+					r.sealed = a.Sealed
+					break
+				}
 				events = append(events, task.Committed{Err: r.commit(a.Sealed)})
 			case task.Failed:
 				r.fail(a.Err)

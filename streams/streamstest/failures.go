@@ -1,0 +1,126 @@
+package streamstest
+
+import (
+	"time"
+
+	"github.com/understudy-streams/understudy/retry"
+	"github.com/understudy-streams/understudy/streams"
+	"github.com/understudy-streams/understudy/task"
+)
+
+// nextTry is when the next record is to be tried again, after now and up to end.
+func (d *Driver) nextTry(end time.Time) (next time.Time, found bool) {
+	for _, r := range d.runners {
+		at := time.UnixMilli(r.nextTry())
+		if !r.failed && at.After(d.now) && !at.After(end) && (!found || at.Before(next)) {
+			next, found = at, true
+		}
+	}
+	return next.In(d.now.Location()), found
+}
+
+func (r *runner) nextTry() int64 {
+	f := r.owner.Stats().Failures
+	if f.Waits > 0 {
+		return f.Waits
+	}
+	return min(f.OldestDue, mostMillis)
+}
+
+// mostMillis is the last time that time.UnixMilli is sure to know.
+const mostMillis = 1 << 50
+
+// Failures counts the records that have failed in a task since it was started, and says how it is with those that are put aside.
+func (d *Driver) Failures(id task.ID) streams.Failures {
+	d.t.Helper()
+	return d.runner(id).owner.Stats().Failures
+}
+
+// Explain says where a record of a source is: not come to, waiting to be tried again, behind one of its key, done.
+func (d *Driver) Explain(topic string, partition int32, offset int64) streams.Explanation {
+	d.t.Helper()
+	for _, r := range d.runners {
+		for i, in := range r.spec.Inputs {
+			if in.Topic == topic && r.id.Partition == partition {
+				return r.owner.Explain(i, offset)
+			}
+		}
+	}
+	d.t.Fatalf("streamstest: no task reads partition %d of topic %q", partition, topic)
+	return streams.Explanation{}
+}
+
+func (d *Driver) runner(id task.ID) *runner {
+	d.t.Helper()
+	for _, r := range d.runners {
+		if r.id == id {
+			return r
+		}
+	}
+	d.t.Fatalf("streamstest: there is no task %v", id)
+	return nil
+}
+
+// DeadLetter is a record that has failed for good, with what is said of its failure.
+type DeadLetter struct {
+	retry.Letter
+	Key, Value []byte
+	Time       time.Time
+	Headers    []streams.Header // that the record was read with
+
+	to  string // the topic from which it can come back
+	raw task.Record
+}
+
+// DeadLetters returns the dead letters of a source topic so far, in the order in which they were written.
+func (d *Driver) DeadLetters(source string) (letters []DeadLetter) {
+	d.t.Helper()
+	topic, redrive := d.lettersOf(source)
+	l := d.log(topic)
+	for _, w := range l.all {
+		rec := l.partitions[w.partition][w.index]
+		says, original, ok := retry.ParseLetter(headersTo[retry.Header](rec.Headers))
+		if !ok || says.Topic != source { // several sources may share a topic
+			continue
+		}
+		letters = append(letters, DeadLetter{
+			Letter: says, Key: rec.Key, Value: rec.Value, Time: time.UnixMilli(rec.Timestamp).UTC(), Headers: headersTo[streams.Header](original),
+			to: redrive, raw: rec,
+		})
+	}
+	return letters
+}
+
+// lettersOf names the topics that take the dead letters of a source and bring them back.
+func (d *Driver) lettersOf(source string) (letters, redrive string) {
+	d.t.Helper()
+	for _, spec := range d.topology.Subtopologies {
+		for _, in := range spec.Inputs {
+			if in.Redrives > 0 && spec.Inputs[in.Redrives-1].Topic == source {
+				return spec.Dests[in.DeadLetters-1].Topic, in.Topic
+			}
+		}
+	}
+	d.t.Fatalf("streamstest: topic %q has no dead letters: its policy says ThenDeadLetter nowhere", source)
+	return "", ""
+}
+
+// Redrive lets a dead letter run once more, as understudy dlq redrive does.
+func (d *Driver) Redrive(l DeadLetter) error {
+	d.t.Helper()
+	headers, err := retry.Redrive(headersTo[retry.Header](l.raw.Headers))
+	if err != nil {
+		return err
+	}
+	opts := []PipeOption{AtMillis(l.raw.Timestamp), Headers(headersTo[streams.Header](headers)...), ToPartition(l.Partition)}
+	return d.pipe(l.to, l.raw.Key, l.raw.Value, opts)
+}
+
+// headersTo converts headers.
+func headersTo[To, From retry.Header | streams.Header](from []From) []To {
+	to := make([]To, len(from))
+	for i := range from {
+		to[i] = To(from[i])
+	}
+	return to
+}
