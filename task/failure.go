@@ -230,6 +230,9 @@ func (t *Task) succeeded() {
 	if f.circuit != nil {
 		f.circuit.Succeeded()
 	}
+	if f.suspects.active {
+		t.survived()
+	}
 	f.troubled = f.circuit != nil && f.circuit.Attentive()
 	for i := range f.tries {
 		f.troubled = f.troubled || f.tries[i].attempt > 0

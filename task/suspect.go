@@ -133,11 +133,24 @@ func (t *Task) alone(i int, in *suspectInput, r *Record) bool {
 		return false
 	}
 	if in.named == r.Offset {
+		t.failure.troubled = true // its end is to be noted
 		return true
 	}
 	in.named = r.Offset
 	t.commitFirst()
 	return false
+}
+
+// survived notes that records were processed while crashes are suspected of some: the commit that names one is followed by another at once, or
+// a process that is killed while nothing comes would count against the last one.
+func (t *Task) survived() {
+	for i := range t.failure.suspects.inputs {
+		in := &t.failure.suspects.inputs[i]
+		if in.named >= 0 && in.named < t.low(i) {
+			in.named = -1
+			t.commit.wanted = true
+		}
+	}
 }
 
 // metadata is what the commit says of an input besides its offset.
