@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -49,11 +50,13 @@ const (
 func (l *Letter) AppendHeaders(dst, original []Header) []Header {
 	message := cut(l.Message, MaxText)
 	add := func(name, value string) { dst = append(dst, Header{Key: name, Value: []byte(value)}) }
-	addNamed := func(name, value string) {
-		if value != "" {
-			add(name, cut(value, maxName))
+	addLonger := func(name, value string, most int) {
+		// Where the record has such a header of its own, an empty one behind it says that it is not the letter's.
+		if value != "" || slices.ContainsFunc(original, func(h Header) bool { return h.Key == name }) {
+			add(name, cut(value, most))
 		}
 	}
+	addNamed := func(name, value string) { addLonger(name, value, maxName) }
 	dst = append(dst, original...)
 	add(HeaderException, cut(l.Exception, maxName))
 	add(HeaderMessage, message)
@@ -67,9 +70,11 @@ func (l *Letter) AppendHeaders(dst, original []Header) []Header {
 	addNamed(HeaderClass, l.Class)
 	addNamed(HeaderNode, l.Node)
 	addNamed(HeaderTask, l.Task)
+	root := ""
 	if l.Root != (Origin{}) {
-		add(HeaderRoot, appendRoot(l.Root))
+		root = appendRoot(l.Root)
 	}
+	addLonger(HeaderRoot, root, 2*maxName)
 	return dst
 }
 

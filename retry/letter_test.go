@@ -217,3 +217,19 @@ func TestALetterComesBackFiveTimes(t *testing.T) {
 	got, _, _ := ParseLetter(redriven)
 	require.Equal(t, 1, got.Redriven)
 }
+
+// A record may have headers of these names before it is a dead letter: what the letter does not say is not theirs to say.
+func TestRegressionForgedHeadersAreNotTheLetters(t *testing.T) {
+	forged := []Header{
+		{Key: HeaderRoot, Value: []byte("forged/3/7")}, {Key: HeaderNode, Value: []byte("forged")}, {Key: HeaderClass, Value: []byte("forged")},
+		{Key: HeaderTask, Value: []byte("9_9")},
+	}
+	l := Letter{Origin: Origin{Topic: "in", Partition: 1, Offset: 2}, Exception: "e", Attempts: 1}
+	got, original, ok := ParseLetter(l.AppendHeaders(nil, forged))
+	require.True(t, ok)
+	require.Equal(t, l, got)
+	require.Equal(t, forged, original)
+	l.Root = Origin{Topic: strings.Repeat("r", 249), Partition: 1<<31 - 1, Offset: 1<<63 - 1}
+	got, _, _ = ParseLetter(l.AppendHeaders(nil, forged))
+	require.Equal(t, l, got, "the longest root there is")
+}
