@@ -48,6 +48,8 @@ type Config struct {
 	DiskPatience time.Duration
 	// IdleFor is how long a data connection is kept that nothing goes over. Zero means 2 minutes.
 	IdleFor time.Duration
+	// WorkerIdleFor is how long a goroutine that runs records beside a task waits for another one before it ends. Zero means 10 seconds.
+	WorkerIdleFor time.Duration
 }
 
 // Runtime runs one process of an application.

@@ -19,6 +19,7 @@ type workers struct {
 	cfg     task.Config
 	most    int
 	timeout time.Duration // of one item; 0 is none
+	idleFor time.Duration
 
 	mu     sync.Mutex
 	shut   bool
@@ -35,7 +36,7 @@ type handed struct {
 	ctx context.Context
 }
 
-// workerIdle is how long a worker waits for something to do until it ends.
+// workerIdle is how long a worker waits for something to do until it ends, if nobody says otherwise.
 const workerIdle = 10 * time.Second
 
 var errReleasing = errors.New("the task is being released")
@@ -46,7 +47,7 @@ func newWorkers(l *taskLoop, c task.Config) *workers {
 	if set.Workers < 2 {
 		return nil
 	}
-	s := &workers{l: l, cfg: c, most: set.Workers, timeout: set.Timeout}
+	s := &workers{l: l, cfg: c, most: set.Workers, timeout: set.Timeout, idleFor: cmp.Or(l.t.r.cfg.WorkerIdleFor, workerIdle)}
 	s.ctx, s.cancel = context.WithCancelCause(l.ctx)
 	return s
 }
@@ -218,7 +219,7 @@ func (w *worker) next() (handed, bool) {
 	if it, ok, over := w.take(false); ok || over {
 		return it, ok
 	}
-	patience := time.NewTimer(workerIdle)
+	patience := time.NewTimer(w.s.idleFor)
 	defer patience.Stop()
 	for {
 		late := false
@@ -226,7 +227,7 @@ func (w *worker) next() (handed, bool) {
 		case <-w.wake:
 		case <-patience.C:
 			late = true
-			patience.Reset(workerIdle)
+			patience.Reset(w.s.idleFor)
 		}
 		if it, ok, over := w.take(late); ok || over {
 			return it, ok
