@@ -15,7 +15,7 @@ PORT     ?= 29092
 # internal/realkafka is left out: it starts brokers, and the same shells run against the embedded broker here.
 RACE := $(patsubst %,./%,$(wildcard streams internal/shell internal/group internal/kafka internal/broker statestore/pebblestore))
 
-.PHONY: help demo test vet fmt-check unit race kill-test lint fuzz sim kafka kafka-stop bench bench-rebalance bench-test cover
+.PHONY: help demo test vet fmt-check unit race kill-test lint fuzz sim kafka kafka-stop bench bench-rebalance bench-failure bench-test cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -68,6 +68,9 @@ bench: ## us beside Kafka Streams, goka and hand-written loops, about 35 minutes
 
 bench-rebalance: ## tasks that move, beside Kafka Streams: silences, rounds, cold restores, about 25 minutes (QUICK=1: a look, 4 minutes)
 	bench/run rebalance
+
+bench-failure: ## records that fail and calls that take their time, beside sarama and Confluent's parallel consumer, about 12 minutes (QUICK=1: a look, 3 minutes)
+	bench/run failure
 
 bench-test: ## vet and test the benchmark's harness and programs (modules of their own)
 	cd bench && $(TIMED:%=../%) go vet ./... && go test ./...

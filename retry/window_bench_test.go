@@ -84,3 +84,28 @@ func randomMap(seed uint64, width int64, share float64) retry.Metadata {
 	m.Holes = w.Holes(nil)
 	return m
 }
+
+// BenchmarkWidest is how many records wide a map may be that has each record open or done at random, and still fit in a commit: of a hundred such
+// maps, all have to.
+func BenchmarkWidest(b *testing.B) {
+	fits := func(width int64) bool {
+		for seed := range uint64(100) {
+			m := randomMap(seed, width, 0.5)
+			if _, ok := m.Encode(0); !ok {
+				return false
+			}
+		}
+		return true
+	}
+	low, high := int64(1), int64(1<<16)
+	for b.Loop() {
+		for low, high = 1, 1<<16; high-low > 1; {
+			if middle := (low + high) / 2; fits(middle) {
+				low = middle
+			} else {
+				high = middle
+			}
+		}
+	}
+	b.ReportMetric(float64(low), "records-wide")
+}

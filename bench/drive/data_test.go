@@ -79,7 +79,7 @@ func TestWorkloads(t *testing.T) {
 			t.Fatalf("%s: %d workloads, small %d", part, len(full), len(small))
 		}
 		for i, w := range full {
-			if names[w.name] || w.part != part || !slices.Contains(w.programs, ours) {
+			if names[w.name] || w.part != part || !slices.Contains(w.programs, ours) && w.trouble == nil {
 				t.Errorf("%q: its name is there twice, or it belongs to %q, or we are not in it", w.name, w.part)
 			}
 			names[w.name] = true

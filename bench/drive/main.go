@@ -4,6 +4,7 @@
 //	drive all [flags]                                compare, restore, latency and start; prints the tables
 //	drive compare|restore|latency|start|growth|heap  one part (or several, with commas); prints all tables there are
 //	drive rebalance                                  the scenarios of make bench-rebalance, with a table of their own
+//	drive failure                                    what make bench-failure measures, with a table of its own
 //	drive table                                      prints the tables of what has been measured
 package main
 
@@ -32,7 +33,7 @@ func main() {
 
 func execute(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("usage: drive all|compare|restore|latency|start|growth|heap|rebalance|table [flags]")
+		return fmt.Errorf("usage: drive all|compare|restore|latency|start|growth|heap|rebalance|failure|table [flags]")
 	}
 	flags := flag.NewFlagSet("drive "+args[0], flag.ExitOnError)
 	brokers := flags.String("brokers", "127.0.0.1:29092", "bootstrap address")
@@ -52,7 +53,7 @@ func execute(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if args[0] == "table" || args[0] == "rebalance-table" {
+	if args[0] == "table" || strings.HasSuffix(args[0], "-table") {
 		return b.tables()
 	}
 	if err := settings.check(names); err != nil {
@@ -67,6 +68,11 @@ func execute(ctx context.Context, args []string) error {
 	}
 	if settings.assignor != "" {
 		if err := b.assigned(settings.assignor); err != nil {
+			return err
+		}
+	}
+	if settings.benchmarks != "" {
+		if err := b.benchmarked(settings.benchmarks); err != nil {
 			return err
 		}
 	}
@@ -113,16 +119,27 @@ func newBench(dir string, s *settings, names []string) (*bench, error) {
 	}
 	b := &bench{dir: dir, settings: s, table: "table.md", markdown: (*results).markdown}
 	file := "results.jsonl"
-	if rebalancing(names) {
+	switch sitting(names[0]) {
+	case rebalancePart:
 		file, b.table, b.markdown = "rebalance.jsonl", "rebalance.md", (*results).rebalanceMarkdown
+	case failurePart:
+		file, b.table, b.markdown = "failure.jsonl", "failure.md", (*results).failureMarkdown
 	}
 	b.results, err = openResults(filepath.Join(dir, file))
 	return b, err
 }
 
-// rebalancing says whether these parts are of the rebalance scenarios, which have results and a table of their own.
-func rebalancing(names []string) bool {
-	return !slices.ContainsFunc(names, func(name string) bool { return !strings.HasPrefix(name, "rebalance") })
+// The parts that have results and a table of their own.
+const rebalancePart, failurePart = "rebalance", "failure"
+
+// sitting says to which of them a part belongs; all others belong together.
+func sitting(name string) string {
+	for _, of := range []string{rebalancePart, failurePart} {
+		if strings.HasPrefix(name, of) {
+			return of
+		}
+	}
+	return ""
 }
 
 // tables prints what there is, and keeps it in a file.

@@ -45,10 +45,10 @@ type run struct {
 
 // newRun makes what a run needs: an empty output topic, no state, a name.
 func (b *bench) newRun(ctx context.Context, p program, w workload, round int) (*run, error) {
-	r := &run{bench: b, program: p, w: w, in: w.of(p.name), app: fmt.Sprintf("bench-%s-%s-%d-%x", p.name, strings.NewReplacer(" ", "-", ",", "").Replace(w.name), round, time.Now().UnixMilli())}
+	r := &run{bench: b, program: p, w: w, in: w.of(p.name), app: fmt.Sprintf("bench-%s-%s-%d-%x", legal(p.name), legal(w.name), round, time.Now().UnixMilli())}
 	r.state = filepath.Join(b.dir, "state", r.app)
 	r.result = r.blank(round)
-	if w.shuffle != nil {
+	if w.shuffle != nil || w.trouble != nil {
 		return r, nil // it has topics of its own
 	}
 	if err := b.cluster.recreate(ctx, "out", r.in.partitions, w.stamps); err != nil {
@@ -58,6 +58,19 @@ func (b *bench) newRun(ctx context.Context, p program, w workload, round int) (*
 		return r, b.cluster.recreate(ctx, r.in.topic(), r.in.partitions, w.stamps)
 	}
 	return r, nil
+}
+
+// legal is a name without what may not stand in a topic's.
+func legal(name string) string {
+	return strings.Map(func(c rune) rune {
+		switch {
+		case c == ' ':
+			return '-'
+		case c == '-', c == '.', c >= '0' && c <= '9', c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z':
+			return c
+		}
+		return -1
+	}, name)
 }
 
 // blank is a result that says what is being measured.

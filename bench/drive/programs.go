@@ -23,15 +23,19 @@ func contenders(dir string) []program {
 		{sarama, []string{filepath.Join(dir, "bin", "sarama")}},
 		{ks, javaCommand(dir, 1024, 2048)},
 		{goka, []string{filepath.Join(dir, "bin", "goka")}},
+		{pc, javaClass(dir, "pc", 512, 1024)},
 	}
 }
 
 // javaCommand is the Kafka Streams program with a heap of so many MiB at first and at most.
-func javaCommand(dir string, initial, most int) []string {
+func javaCommand(dir string, initial, most int) []string { return javaClass(dir, "ks", initial, most) }
+
+// javaClass is the program of a Maven module.
+func javaClass(dir, module string, initial, most int) []string {
 	return []string{
 		"java", fmt.Sprintf("-Xms%dm", initial), fmt.Sprintf("-Xmx%dm", most), "-XX:+UseParallelGC", "-XX:+ExitOnOutOfMemoryError",
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-		"-cp", filepath.Join(dir, "ks", "ks-1.jar") + ":" + filepath.Join(dir, "ks", "libs", "*"), "bench.Program",
+		"-cp", filepath.Join(dir, module, module+"-1.jar") + ":" + filepath.Join(dir, module, "libs", "*"), "bench.Program",
 	}
 }
 

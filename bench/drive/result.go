@@ -73,6 +73,7 @@ func (r result) String() string {
 			head += fmt.Sprintf(" %s %s", f, rebalanceTitles[f].print(v))
 		}
 	}
+	head += failureText(r.Figures)
 	head += fmt.Sprintf(" others %.2f", r.OtherCores)
 	if r.Disturbed {
 		head += ", DISTURBED"

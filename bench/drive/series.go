@@ -73,6 +73,12 @@ func (b *bench) parts(ctx context.Context, names []string) error {
 			if !listed(b.settings.workloads, ";", w.name) {
 				continue
 			}
+			if w.trouble != nil {
+				if err := b.misfortune(ctx, w); err != nil {
+					return fmt.Errorf("%s: %w", w.name, err)
+				}
+				continue
+			}
 			programs, err := b.contenders(w)
 			if err != nil {
 				return err

@@ -25,6 +25,8 @@ type settings struct {
 	brokerPID       int
 	brokerLog       string
 	assignor        string
+	benchmarks      string
+	long            time.Duration
 	profile         string
 	programs        string // comma-separated
 	workloads       string
@@ -44,6 +46,8 @@ func settingFlags(fs *flag.FlagSet) *settings {
 	fs.IntVar(&s.brokerPID, "broker-pid", 0, "the broker's process, which is no disturbance")
 	fs.StringVar(&s.brokerLog, "broker-log", "", "the broker's log, in which rebalance counts rounds")
 	fs.StringVar(&s.assignor, "assignor", "", "what go test -bench has printed of the assignor, for the rows of rebalance")
+	fs.StringVar(&s.benchmarks, "benchmarks", "", "what go test -bench has printed of policies and hole maps, for the rows of failure")
+	fs.DurationVar(&s.long, "long", time.Minute, "how long good records are watched beside failing ones, in failure, for each share of these")
 	fs.StringVar(&s.profile, "profile", "", "folder for cpu and heap profiles of our program's steady part")
 	fs.StringVar(&s.programs, "programs", "", "these programs only, comma-separated")
 	fs.StringVar(&s.workloads, "workloads", "", "these workloads only, separated by semicolons")
@@ -52,8 +56,10 @@ func settingFlags(fs *flag.FlagSet) *settings {
 
 // check finds names that nothing has, before anything takes time.
 func (s *settings) check(names []string) error {
-	if !rebalancing(names) && slices.ContainsFunc(names, func(name string) bool { return rebalancing([]string{name}) }) {
-		return fmt.Errorf("rebalance has a table of its own: measure it by itself")
+	for _, name := range names {
+		if sitting(name) != sitting(names[0]) {
+			return fmt.Errorf("%s and %s have tables of their own: measure them one after the other", names[0], name)
+		}
 	}
 	var known []string
 	for _, name := range names {
@@ -65,7 +71,7 @@ func (s *settings) check(names []string) error {
 			known = append(known, w.name)
 		}
 	}
-	return errors.Join(allIn("workload", s.workloads, ";", known), allIn("program", s.programs, ",", columns))
+	return errors.Join(allIn("workload", s.workloads, ";", known), allIn("program", s.programs, ",", append(slices.Clone(columns), pc)))
 }
 
 func allIn(what, list, separator string, known []string) error {

@@ -32,6 +32,8 @@ type workload struct {
 	start  bool          // what counts is the first output
 	// shuffle is what happens to the group of programs; nil where one program runs by itself.
 	shuffle *shuffle
+	// trouble is what goes wrong in the failure benchmark; nil elsewhere.
+	trouble *trouble
 }
 
 // of is the input for a program.
@@ -49,6 +51,9 @@ const partitions = 8
 func (w workload) scale(by float64) workload {
 	if by == 1 {
 		return w
+	}
+	if w.trouble != nil {
+		return w // it has sizes of its own for a look
 	}
 	if w.shuffle != nil {
 		w.input.keys = max(leastKeys, int(float64(w.input.keys)*by))
@@ -137,10 +142,10 @@ func growing() []workload {
 	return all
 }
 
-// parts are what the benchmark consists of, by name. The four of everything are in `make bench`, rebalance is `make bench-rebalance`.
+// parts are what the benchmark consists of, by name. The four of everything are in `make bench`, rebalance is `make bench-rebalance`, failure `make bench-failure`.
 var parts = map[string]func() []workload{
 	"compare": comparison, "restore": restoring, "latency": latencies, "start": starts, "growth": growing, "heap": heaps,
-	"rebalance": reshuffles, "rebalance-more": moreReshuffles,
+	"rebalance": reshuffles, "rebalance-more": moreReshuffles, failurePart: failures,
 }
 
 // everything is what is run when nothing is named, in order.
@@ -150,7 +155,7 @@ var everything = []string{"compare", "restore", "latency", "start"}
 func part(name string, scale float64) ([]workload, error) {
 	make, ok := parts[name]
 	if !ok {
-		return nil, fmt.Errorf("no part %q; there are compare, restore, latency, start, growth, heap, rebalance and rebalance-more", name)
+		return nil, fmt.Errorf("no part %q; there are compare, restore, latency, start, growth, heap, rebalance, rebalance-more and failure", name)
 	}
 	all := make()
 	for i := range all {

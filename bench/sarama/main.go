@@ -28,8 +28,11 @@ func main() {
 }
 
 func run(args []string) error {
+	if len(args) > 0 && args[0] == "sleeping" {
+		return sleeping(args[1:])
+	}
 	if len(args) == 0 || args[0] != "map" {
-		return fmt.Errorf("usage: sarama map --brokers B --app ID ...; there is no other workload")
+		return fmt.Errorf("usage: sarama map|sleeping --brokers B --app ID ...; there are no other workloads")
 	}
 	fs := flag.NewFlagSet("sarama", flag.ExitOnError)
 	brokers := fs.String("brokers", "127.0.0.1:9092", "bootstrap brokers, comma-separated")

@@ -29,7 +29,10 @@ func main() {
 
 func run(args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("usage: understudy map|count|wordcount|keep|tally --brokers B --app ID --state DIR ...")
+		return fmt.Errorf("usage: understudy map|count|wordcount|keep|tally|failing|sleeping --brokers B --app ID --state DIR ...")
+	}
+	if args[0] == "failing" || args[0] == "sleeping" {
+		return failing(args)
 	}
 	fs := flag.NewFlagSet("understudy", flag.ExitOnError)
 	brokers := fs.String("brokers", "127.0.0.1:9092", "bootstrap brokers, comma-separated")
