@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/understudy-streams/understudy/internal/broker"
+	"github.com/understudy-streams/understudy/internal/outside"
 	"github.com/understudy-streams/understudy/retry"
 	"github.com/understudy-streams/understudy/task"
 )
@@ -35,10 +36,10 @@ func TestDescribeShowsWhatIsDoneBeyondTheOffset(t *testing.T) {
 	streamTime, fits := early.Encode(0)
 	require.True(t, fits)
 	app := uniqueName()
-	group := groupOffsets{client: openClient(t, b.Addrs()), group: app}
-	defer group.close()
+	group := outside.GroupOffsets{Client: openClient(t, b.Addrs()), Group: app}
+	defer group.Close()
 	in := func(p int32) task.TopicPartition { return task.TopicPartition{Topic: "in", Partition: p} }
-	require.NoError(t, group.commit(t.Context(), []task.InputOffset{
+	require.NoError(t, group.Commit(t.Context(), []task.InputOffset{
 		{TopicPartition: in(0), Offset: 3, Metadata: metadata(t)},
 		{TopicPartition: in(1), Offset: 0, Metadata: "written by hand"},
 		{TopicPartition: in(2), Offset: 0, Metadata: streamTime},

@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/understudy-streams/understudy/internal/kafka"
+	"github.com/understudy-streams/understudy/internal/outside"
 	"github.com/understudy-streams/understudy/task"
 )
 
@@ -60,7 +61,7 @@ type counts struct {
 func newCounts(app string) *counts { return &counts{app: app, kinds: map[kind]*kindView{}} }
 
 func (c *counts) count(ctx context.Context, client *kafka.Client, topic string) error {
-	all, err := spans(ctx, client, topic)
+	all, err := outside.Spans(ctx, client, topic)
 	if err != nil {
 		return err
 	}
@@ -69,9 +70,9 @@ func (c *counts) count(ctx context.Context, client *kafka.Client, topic string) 
 		return err
 	}
 	defer p.close()
-	r := reader{client: client}
+	r := outside.Reader{Client: client}
 	for i, s := range all {
-		err := r.scan(ctx, s, func(records []task.Record, _ int64) error {
+		err := r.Scan(ctx, s, func(records []task.Record, _ int64) error {
 			for j := range records {
 				c.add(topic, &records[j], p.done[i].has(records[j].Offset))
 			}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/understudy-streams/understudy/internal/kafka"
+	"github.com/understudy-streams/understudy/internal/outside"
 	"github.com/understudy-streams/understudy/retry"
 	"github.com/understudy-streams/understudy/task"
 )
@@ -68,21 +70,21 @@ func dlqShow(ctx context.Context, args []string, out, diagnostics io.Writer) err
 
 // findLetter reads the first letter at or above an offset.
 func findLetter(ctx context.Context, client *kafka.Client, topic string, partition int, offset int64) (*letterView, error) {
-	all, err := spans(ctx, client, topic)
+	all, err := outside.Spans(ctx, client, topic)
 	if err != nil {
 		return nil, err
 	}
 	if partition >= len(all) {
 		return nil, fmt.Errorf("%s has %d partitions, and no number %d", topic, len(all), partition)
 	}
-	r := reader{client: client}
+	r := outside.Reader{Client: client}
 	for _, s := range all {
 		if partition >= 0 && s.Partition != int32(partition) {
 			continue
 		}
-		s.from = max(s.from, offset)
+		s.From = max(s.From, offset)
 		var found *letterView
-		err := r.scan(ctx, s, func(records []task.Record, _ int64) error {
+		err := r.Scan(ctx, s, func(records []task.Record, _ int64) error {
 			if len(records) == 0 {
 				return nil
 			}
@@ -264,3 +266,6 @@ func (v *letterView) body(b *strings.Builder, name string, x bytesView) {
 		fmt.Fprintf(b, "  %s\n", plain(strings.ReplaceAll(strings.TrimRight(line, "\r\n"), "\t", "    "), len(line)))
 	}
 }
+
+// errFound ends a scan early.
+var errFound = errors.New("found")

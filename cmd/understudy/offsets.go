@@ -8,6 +8,7 @@ import (
 	"github.com/understudy-streams/understudy/assignor"
 	"github.com/understudy-streams/understudy/internal/kafka"
 	"github.com/understudy-streams/understudy/internal/kcode"
+	"github.com/understudy-streams/understudy/internal/outside"
 	"github.com/understudy-streams/understudy/task"
 )
 
@@ -39,9 +40,9 @@ func positions(ctx context.Context, client *kafka.Client, app string, parts []ta
 	if len(parts) == 0 {
 		return nil, nil
 	}
-	group := groupOffsets{client: client, group: app}
-	defer group.close()
-	committed, err := group.fetch(ctx, parts)
+	group := outside.GroupOffsets{Client: client, Group: app}
+	defer group.Close()
+	committed, err := group.Fetch(ctx, parts)
 	if err != nil {
 		return nil, err
 	}

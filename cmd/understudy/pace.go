@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"time"
+
+	"github.com/understudy-streams/understudy/internal/outside"
 )
 
 // pace holds a rate.
@@ -28,7 +30,17 @@ func (p *pace) wait(ctx context.Context, n int) error {
 	if p.next.Before(now) {
 		p.next = now
 	}
-	err := sleep(ctx, p.next.Sub(now))
+	err := outside.Sleep(ctx, p.next.Sub(now))
 	p.next = p.next.Add(time.Duration(float64(n) / p.rate * float64(time.Second)))
 	return err
+}
+
+// grace is a context that ends so long after another one.
+func grace(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	late, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		_ = outside.Sleep(late, d)
+		cancel(context.Cause(ctx))
+	})
+	return late, func() { stop(); cancel(nil) }
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/understudy-streams/understudy/internal/kafka"
 	"github.com/understudy-streams/understudy/internal/kcode"
+	"github.com/understudy-streams/understudy/internal/outside"
 	"github.com/understudy-streams/understudy/retry"
 	"github.com/understudy-streams/understudy/task"
 )
@@ -15,15 +16,15 @@ import (
 // that has not been, and the metadata says which of those above have, in the form of the runtime's own commits. So a redrive of some letters
 // takes nothing away from a later one of the others.
 type progress struct {
-	offsets groupOffsets
+	offsets outside.GroupOffsets
 	parts   []task.TopicPartition
 	done    []runs // by partition
 	noted   []task.InputOffset
 }
 
 // loadProgress reads the progress on the partitions of a topic; anew takes it that there is none.
-func loadProgress(ctx context.Context, client *kafka.Client, app string, all []span, anew bool) (*progress, error) {
-	p := &progress{offsets: groupOffsets{client: client, group: app + redrives}}
+func loadProgress(ctx context.Context, client *kafka.Client, app string, all []outside.Span, anew bool) (*progress, error) {
+	p := &progress{offsets: outside.GroupOffsets{Client: client, Group: app + redrives}}
 	for _, s := range all {
 		p.parts = append(p.parts, s.TopicPartition)
 	}
@@ -35,7 +36,7 @@ func loadProgress(ctx context.Context, client *kafka.Client, app string, all []s
 	p.noted, p.done = found, make([]runs, len(all))
 	for i, s := range all {
 		if anew {
-			p.done[i].add(0, s.from)
+			p.done[i].add(0, s.From)
 		} else if p.done[i], err = doneBelow(found[i], s); err != nil {
 			p.close()
 			return nil, err
@@ -44,17 +45,17 @@ func loadProgress(ctx context.Context, client *kafka.Client, app string, all []s
 	return p, nil
 }
 
-func (p *progress) close() { p.offsets.close() }
+func (p *progress) close() { p.offsets.Close() }
 
 func (p *progress) fetch(ctx context.Context) ([]task.InputOffset, error) {
-	found, err := p.offsets.fetch(ctx, p.parts)
+	found, err := p.offsets.Fetch(ctx, p.parts)
 	if err != nil {
 		return nil, err
 	}
 	out := make([]task.InputOffset, len(found))
 	for i, o := range found {
 		if o.Code != kcode.None {
-			return nil, fmt.Errorf("the committed offset of %s in group %q: %w", o.TopicPartition, p.offsets.group, o.Code)
+			return nil, fmt.Errorf("the committed offset of %s in group %q: %w", o.TopicPartition, p.offsets.Group, o.Code)
 		}
 		out[i] = task.InputOffset{TopicPartition: o.TopicPartition, Offset: o.Offset, Metadata: o.Metadata}
 	}
@@ -62,14 +63,14 @@ func (p *progress) fetch(ctx context.Context) ([]task.InputOffset, error) {
 }
 
 // doneBelow is what a committed offset says of a partition. One beyond the end is of a topic of the same name that is gone.
-func doneBelow(o task.InputOffset, s span) (runs, error) {
+func doneBelow(o task.InputOffset, s outside.Span) (runs, error) {
 	var done runs
-	done.add(0, s.from) // deleted by retention
-	if o.Offset < 0 || o.Offset > s.to {
+	done.add(0, s.From) // deleted by retention
+	if o.Offset < 0 || o.Offset > s.To {
 		return done, nil
 	}
 	done.add(0, o.Offset)
-	m, err := retry.ParseMetadata(o.Metadata, o.Offset, s.to)
+	m, err := retry.ParseMetadata(o.Metadata, o.Offset, s.To)
 	if err != nil {
 		return nil, fmt.Errorf("the progress of the redrive on %s: %w", o.TopicPartition, err)
 	}
@@ -133,13 +134,13 @@ func (p *progress) commit(ctx context.Context) error {
 	next := make([]task.InputOffset, len(p.parts))
 	for i, tp := range p.parts {
 		if found[i] != p.noted[i] {
-			return fmt.Errorf("somebody else has changed the progress on %s in group %q: two redrives of one topic would send letters twice", tp, p.offsets.group)
+			return fmt.Errorf("somebody else has changed the progress on %s in group %q: two redrives of one topic would send letters twice", tp, p.offsets.Group)
 		}
 		if next[i], err = noted(tp, p.done[i]); err != nil {
 			return err
 		}
 	}
-	if err := p.offsets.commit(ctx, next); err != nil {
+	if err := p.offsets.Commit(ctx, next); err != nil {
 		if errors.Is(err, kcode.UnknownMemberID) || errors.Is(err, kcode.RebalanceInProgress) || errors.Is(err, kcode.IllegalGeneration) {
 			return fmt.Errorf("%w: somebody is in the group, whose name is that of redrives of the application", err)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/understudy-streams/understudy/internal/kafka"
+	"github.com/understudy-streams/understudy/internal/outside"
 	"github.com/understudy-streams/understudy/retry"
 	"github.com/understudy-streams/understudy/task"
 )
@@ -77,11 +78,11 @@ func (o *redriveOrder) open(ctx context.Context, client *kafka.Client) (*redrive
 		o.origin = o.source // letters of other sources may lie in a topic that a policy names
 	}
 	to := o.app + "-" + from.source + redrives
-	letters, err := spans(ctx, client, from.name)
+	letters, err := outside.Spans(ctx, client, from.name)
 	if err != nil {
 		return nil, err
 	}
-	target, err := spans(ctx, client, to)
+	target, err := outside.Spans(ctx, client, to)
 	if err != nil {
 		return nil, fmt.Errorf("%w: the application makes it with its internal topics when a policy of source %q has dead letters", err, from.source)
 	}
@@ -91,13 +92,13 @@ func (o *redriveOrder) open(ctx context.Context, client *kafka.Client) (*redrive
 	}
 	r := &redrive{
 		order: o, to: to, targets: int32(len(target)), progress: p, letters: letters,
-		read: reader{client: client}, sender: sender{client: client}, pace: pace{rate: o.rate},
-		view: redriveView{App: o.app, Topic: from.name, To: to, Group: p.offsets.group, Applied: o.apply},
+		read: outside.Reader{Client: client}, sender: sender{client: client}, pace: pace{rate: o.rate},
+		view: redriveView{App: o.app, Topic: from.name, To: to, Group: p.offsets.Group, Applied: o.apply},
 	}
-	if !o.again && p.none() && slices.ContainsFunc(target, func(s span) bool { return s.to > 0 }) {
+	if !o.again && p.none() && slices.ContainsFunc(target, func(s outside.Span) bool { return s.To > 0 }) {
 		r.close()
 		return nil, fmt.Errorf("%s has records, and group %q no offsets on %s: the progress of earlier redrives has expired with the group (offsets.retention.minutes), or they were of another topic. "+
-			"-again begins with the oldest letter; choose with -from and -to what has not been sent yet", to, p.offsets.group, from.name)
+			"-again begins with the oldest letter; choose with -from and -to what has not been sent yet", to, p.offsets.Group, from.name)
 	}
 	return r, nil
 }
@@ -107,9 +108,9 @@ type redrive struct {
 	order    *redriveOrder
 	to       string
 	targets  int32 // partitions of to
-	letters  []span
+	letters  []outside.Span
 	progress *progress
-	read     reader
+	read     outside.Reader
 	sender   sender
 	pace     pace
 	chunk    chunk
@@ -130,7 +131,7 @@ type letterOut struct {
 }
 
 func (r *redrive) close() {
-	r.read.close()
+	r.read.Close()
 	r.sender.close()
 	r.progress.close()
 }
@@ -160,9 +161,9 @@ func (r *redrive) run(ctx context.Context) error {
 
 func (r *redrive) partition(ctx context.Context, i int) error {
 	s := r.letters[i]
-	s.from = max(s.from, r.progress.done[i].low())
-	at := s.from
-	return r.read.scan(ctx, s, func(records []task.Record, next int64) error {
+	s.From = max(s.From, r.progress.done[i].low())
+	at := s.From
+	return r.read.Scan(ctx, s, func(records []task.Record, next int64) error {
 		for j := range records {
 			if out, ok := r.choose(&records[j], i); ok {
 				if err := r.add(ctx, i, out); err != nil {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/understudy-streams/understudy/internal/broker"
 	"github.com/understudy-streams/understudy/internal/realkafka"
+	"github.com/understudy-streams/understudy/internal/outside"
 	"github.com/understudy-streams/understudy/retry"
 	"github.com/understudy-streams/understudy/task"
 )
@@ -222,15 +223,15 @@ func TestProgressIsReadAsItWasNoted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o, err := noted(tp, done)
 			require.NoError(t, err)
-			got, err := doneBelow(o, span{TopicPartition: tp, to: 10})
+			got, err := doneBelow(o, outside.Span{TopicPartition: tp, To: 10})
 			require.NoError(t, err)
 			require.True(t, slices.Equal(withoutEmpty(done), withoutEmpty(got)), "%v %v", done, got)
 		})
 	}
-	got, err := doneBelow(task.InputOffset{TopicPartition: tp, Offset: 11}, span{from: 2, to: 10})
+	got, err := doneBelow(task.InputOffset{TopicPartition: tp, Offset: 11}, outside.Span{From: 2, To: 10})
 	require.NoError(t, err)
 	require.Equal(t, runs{{From: 0, To: 2}}, got, "an offset beyond the end is of another topic of that name")
-	_, err = doneBelow(task.InputOffset{TopicPartition: tp, Offset: 1, Metadata: "!1damaged"}, span{to: 10})
+	_, err = doneBelow(task.InputOffset{TopicPartition: tp, Offset: 1, Metadata: "!1damaged"}, outside.Span{To: 10})
 	require.ErrorContains(t, err, "the progress of the redrive on t-0")
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/understudy-streams/understudy/internal/kafka"
+	"github.com/understudy-streams/understudy/internal/outside"
 	"github.com/understudy-streams/understudy/retry"
 	"github.com/understudy-streams/understudy/task"
 )
@@ -59,15 +60,15 @@ func retryList(ctx context.Context, args []string, out, diagnostics io.Writer) e
 
 // parkedIn reads a retry topic. It is the changelog of a store, so the last row of each key counts; of payloads nothing is kept.
 func parkedIn(ctx context.Context, client *kafka.Client, topic string, chosen *filter) (*parkedTopic, error) {
-	all, err := spans(ctx, client, topic)
+	all, err := outside.Spans(ctx, client, topic)
 	if err != nil {
 		return nil, err
 	}
 	v := &parkedTopic{Topic: topic, Records: []*parkedRecord{}}
-	r := reader{client: client}
+	r := outside.Reader{Client: client}
 	for _, s := range all {
 		rows := map[retry.Origin]*parkedRecord{}
-		err := r.scan(ctx, s, func(records []task.Record, _ int64) error {
+		err := r.Scan(ctx, s, func(records []task.Record, _ int64) error {
 			for i := range records {
 				takeRow(rows, s.Partition, &records[i])
 			}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/understudy-streams/understudy/internal/kafka"
 	"github.com/understudy-streams/understudy/internal/kcode"
+	"github.com/understudy-streams/understudy/internal/outside"
 	"github.com/understudy-streams/understudy/task"
 )
 
@@ -71,10 +72,10 @@ func (s *sender) send(ctx context.Context, tp task.TopicPartition, records []tas
 		if ctx.Err() != nil {
 			return fmt.Errorf("write to %s: %w", tp, context.Cause(ctx))
 		}
-		if time.Since(began) > stillness {
-			return fmt.Errorf("write to %s: given up after %v: %w", tp, stillness, err)
+		if time.Since(began) > outside.Stillness {
+			return fmt.Errorf("write to %s: given up after %v: %w", tp, outside.Stillness, err)
 		}
-		if err := sleep(ctx, pause); err != nil {
+		if err := outside.Sleep(ctx, outside.Pause); err != nil {
 			return fmt.Errorf("write to %s: %w", tp, err)
 		}
 	}
@@ -89,10 +90,10 @@ func (s *sender) identify(ctx context.Context) (err error) {
 			break
 		}
 		again := errors.Is(err, kcode.CoordinatorLoadInProgress) || errors.Is(err, kcode.CoordinatorNotAvailable) || errors.Is(err, kcode.NotCoordinator)
-		if !again || time.Since(began) > stillness {
+		if !again || time.Since(began) > outside.Stillness {
 			return err
 		}
-		if err := sleep(ctx, pause); err != nil {
+		if err := outside.Sleep(ctx, outside.Pause); err != nil {
 			return err
 		}
 	}
@@ -101,7 +102,7 @@ func (s *sender) identify(ctx context.Context) (err error) {
 
 // once asks the leader once. What is not answered may have been written.
 func (s *sender) once(ctx context.Context, batch kafka.ProduceBatch) (kafka.ProducedPart, error) {
-	l, err := leaderOf(ctx, s.client, batch.TopicPartition)
+	l, err := outside.Leader(ctx, s.client, batch.TopicPartition)
 	if err != nil {
 		return kafka.ProducedPart{}, err
 	}

@@ -51,6 +51,7 @@ var layers = []place{
 	{pattern: "internal/broker", layer: internal},
 	{pattern: "internal/realkafka", layer: internal},
 	{pattern: "internal/badnet", layer: internal},
+	{pattern: "internal/outside", layer: internal},
 	{pattern: "internal/shell", layer: internal},
 	{pattern: "internal/lint", layer: internal},
 
