@@ -32,7 +32,7 @@ func TestAppStopsAtARecordThatCannotBeDecoded(t *testing.T) {
 		err := b.run(sb, b.config("decode")).fails()
 		var re *streams.RecordError
 		require.ErrorAs(t, err, &re)
-		require.Equal(t, streams.RecordError{Task: streams.TaskID{Partition: 1}, Topic: in, Partition: 1, Offset: 2, Node: "numbers", Kind: streams.KindDecode, Err: re.Err}, *re)
+		require.Equal(t, streams.RecordError{Task: streams.TaskID{Partition: 1}, Topic: in, Partition: 1, Offset: 2, Node: "numbers", Kind: streams.KindDecode, Err: re.Err, Attempts: 1}, *re)
 		require.ErrorContains(t, err, "value: ")
 		require.EqualValues(t, 2, b.committedAt("decode", in, 1))
 		require.Equal(t, []string{`"a":"\x00\x00\x00\x00\x00\x00\x00\x02"@10`, `"b":"\x00\x00\x00\x00\x00\x00\x00\x03"@11`}, showRecords(b.all(to)))
@@ -109,7 +109,7 @@ func TestAppLargeRecords(t *testing.T) {
 			require.ErrorIs(t, err, kcode.MessageTooLarge)
 			require.Equal(t, task.TopicPartition{Topic: to}, pe.To)
 			require.ErrorContains(t, err, "max.message.bytes")
-			require.EqualValues(t, -1, b.committedAt("large4", in, 0))
+			require.LessOrEqual(t, b.committedAt("large4", in, 0), int64(0), "nothing but that the task runs is committed")
 			require.Less(t, time.Since(began), 10*time.Second, "it does not wait for an acknowledgement that cannot come")
 		})
 	})

@@ -2,6 +2,7 @@ package streams
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -102,10 +103,15 @@ const (
 
 // Schedule calls f at each multiple of every, in a unit of its own, with the time of the clock. Of multiples that passed unseen only one is
 // made up for. By stream time the multiples count from 0, by wall clock from now. What f forwards has that time unless it says another, and
-// no headers. An error or a panic fails the unit, and no record with it. Less than a millisecond between the calls is an error.
+// no headers. An error or a panic fails the unit, and no record with it. Less than a millisecond between the calls is an error, and so is
+// stream time with a policy of several workers.
 func (c *Context[KO, VO]) Schedule(every time.Duration, clock Clock, f func(c *Context[KO, VO], at time.Time) error) (cancel func()) {
 	if every < time.Millisecond || f == nil {
 		c.in.refuse(c.step, fmt.Errorf("a schedule of every %v: give it a millisecond or more, and a function", every))
+		return func() {}
+	}
+	if clock == StreamTime && c.in.sub.failure.Settings().Workers > 1 {
+		c.in.refuse(c.step, errors.New("a schedule by stream time with a policy of several workers, which run records in any order: leave Workers away, or schedule by wall clock"))
 		return func() {}
 	}
 	return c.in.env.Schedule(c.step.name, every, clock, func(ts int64) {

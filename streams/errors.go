@@ -34,7 +34,7 @@ type RecordError struct {
 	Node      string // the step that failed, empty where none did
 	Kind      Kind
 	Err       error
-	// Attempts is how often the record has failed, this time included; 0 where it is not tried again.
+	// Attempts is how often the record has failed, this time included; 0 where no policy is asked.
 	Attempts int
 	// Stack is where it panicked, for KindPanic. Error says the first place in it that is not the Go runtime's.
 	Stack []byte

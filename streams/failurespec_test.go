@@ -245,3 +245,29 @@ func TestConfigChecksItsPolicy(t *testing.T) {
 	require.ErrorAs(t, err, &e)
 	require.ErrorContains(t, err, "StateDir is empty", "records that are put aside are state")
 }
+
+// scheduling is a processor with a schedule.
+type scheduling struct{ clock streams.Clock }
+
+func (s *scheduling) Start(c *streams.Context[string, string]) error {
+	c.Schedule(time.Second, s.clock, func(*streams.Context[string, string], time.Time) error { return nil })
+	return nil
+}
+
+func (s *scheduling) Process(c *streams.Context[string, string], r textRecord) error {
+	c.Forward(r)
+	return nil
+}
+
+func TestSchedulesByStreamTimeAndWorkers(t *testing.T) {
+	start := func(clock streams.Clock, workers int) error {
+		b := streams.NewBuilder()
+		from(b, "in", streams.OnFailure(retry.Parallel(retry.Workers(workers)))).
+			Process("p", func(*streams.Init) textProcessor { return &scheduling{clock} }, streams.Concurrent()).To("out")
+		_, err := newOwner(build(t, b), 0)
+		return err
+	}
+	require.NoError(t, start(streams.StreamTime, 1))
+	require.NoError(t, start(streams.WallClock, 2))
+	require.ErrorContains(t, start(streams.StreamTime, 2), `step "p": a schedule by stream time with a policy of several workers`)
+}

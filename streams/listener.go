@@ -51,6 +51,17 @@ type Listener struct {
 	Suspended func(why *NoRoomError)
 	// Resumed is called when there is room again, and the process joins the group as if it had been started anew.
 	Resumed func(after time.Duration)
+	// DeadLetter is called when a record has failed for good and was written to the dead-letter topic. Of very many at a time not all are told.
+	DeadLetter func(*RecordError)
+	// Skipped is called when a row that belongs to no record has failed for good and the policy leaves it out.
+	Skipped func(*RecordError)
+	// Waits is called each minute for a record that is tried again without an end while its task waits: the next try is at that time.
+	Waits func(why *RecordError, next time.Time)
+	// Outage is called when so many records fail in one way that it is no fault of theirs. One at a time is tried from here on, the first at
+	// that time, until one succeeds.
+	Outage func(why *RecordError, next time.Time)
+	// Suspect is called when so many processes have died in the middle of a record that it is taken for failed.
+	Suspect func(record *RecordError, deaths int)
 	// Reset is called when an input offset was out of range and Config.OutOfRange moved it.
 	Reset func(topic string, partition int32, from, to int64)
 }
@@ -156,6 +167,10 @@ func (a *App) tell(n engine.Notice) {
 		if l.Resumed != nil {
 			l.Resumed(n.Took)
 		}
+	case engine.NoticeFailure:
+		if n.Failure != nil {
+			l.tellFailure(n.Failure)
+		}
 	case engine.NoticeReset:
 		if l.Reset != nil {
 			l.Reset(n.Part.Topic, n.Part.Partition, n.Position, n.End)
@@ -226,6 +241,10 @@ func (a *App) log(n engine.Notice) {
 		log.Info("there is room on the disk again: joining the group", zap.Duration("after", n.Took))
 	case engine.NoticeReset:
 		log.Warn("offset out of range, moved by policy", append(part, zap.Int64("offset", n.Position), zap.Int64("to", n.End))...)
+	case engine.NoticeFailure:
+		if n.Failure != nil {
+			a.logFailure(n)
+		}
 	case engine.NoticeForeignWriter:
 		log.Warn("somebody else wrote to our changelog; the store's position stays before it", append(part, zap.Int64("offset", n.Position), zap.Int64("next", n.End))...)
 	case engine.NoticeCommitRefused:

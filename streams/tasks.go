@@ -39,10 +39,15 @@ type TaskInfo struct {
 	ETA time.Duration
 	// Reason is that of the task's last move here or from here, in words; empty if it has not moved.
 	Reason string
+	// Failures are about the records that have failed, for a task that runs here; nil if it does not, or is in the middle of a long call.
+	Failures *Failures
 }
 
+// failuresWithin is how long Tasks waits for what tasks say of their failures.
+const failuresWithin = 20 * time.Millisecond
+
 // Tasks returns the tasks that this process runs, or has a copy of, in order; none before Run and after it. It may be called at any time, by
-// functions of the listener as well, and takes no longer than one decision of the runtime does.
+// functions of the listener as well, and takes no longer than one decision of the runtime and 20 ms.
 func (a *App) Tasks() []TaskInfo {
 	a.mu.Lock()
 	r := a.runtime
@@ -51,11 +56,16 @@ func (a *App) Tasks() []TaskInfo {
 		return nil
 	}
 	var out []TaskInfo
+	failures := r.Failures(failuresWithin)
 	for _, s := range r.Tasks() {
-		out = append(out, TaskInfo{
+		info := TaskInfo{
 			ID: s.Task, Role: Role(s.Role), State: s.State, Since: s.Since, Owner: s.Owner, Lag: s.Lag, Position: s.Position,
 			Ready: s.Ready, ETA: s.ETA, Reason: s.Move,
-		})
+		}
+		if f, told := failures[s.Task]; told && s.Role == engine.Active {
+			info.Failures = &f
+		}
+		out = append(out, info)
 	}
 	return out
 }
