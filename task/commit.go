@@ -47,7 +47,7 @@ func (t *Task) Dirty() bool {
 	if t.dead {
 		return false
 	}
-	if t.draining && t.err == nil && t.failure.suspects.says || t.failure.emitting || t.failure.unsaid {
+	if (t.draining || t.err != nil) && t.failure.suspects.says || t.failure.emitting || t.failure.unsaid {
 		return true
 	}
 	if t.commit.wanted || t.out.seq != t.commit.seq || len(t.out.active.Groups) > 0 {

@@ -197,6 +197,9 @@ func TestCallbacksOfCommits(t *testing.T) {
 			w := newWorld(t, Config{Spec: asyncSpec(&told)})
 			w.holdCommits = true
 			w.feed(0, batch(1, rec(0, "a", c.value, 10)))
+			if c.then == (Committed{}) {
+				w.seals = nil // it is the answer
+			}
 			w.step(c.then)
 			if len(w.seals) > 0 && c.failed {
 				w.commit(nil)

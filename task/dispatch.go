@@ -57,7 +57,7 @@ func (t *Task) dispatchOne() bool {
 		t.handOut(it)
 		return true
 	}
-	if p := t.failure.pool; p != nil && c.roomForRetry(t.in.next() >= 0) && p.turn(t) {
+	if p := t.failure.pool; p != nil && c.roomForRetry(t.in.next() >= 0 && !t.idles()) && p.turn(t) {
 		return t.retryBeside()
 	}
 	return c.takes() && t.careful() && !t.idles() && t.takeRecord()
@@ -103,7 +103,8 @@ func (t *Task) takeRecord() bool {
 	}
 	c, q := t.crew, &t.in.all[i]
 	r := q.peek()
-	if t.full(q.window) && !t.eject(i) || t.entryWouldPass(q, i, r) {
+	q.window.Pass(r.Offset) // what was open below is gone
+	if r.Offset >= q.window.Next() && t.full(q.window) && !t.eject(i) || t.entryWouldPass(q, i, r) {
 		c.stalled = true
 		return false
 	}

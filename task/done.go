@@ -97,6 +97,7 @@ func (t *Task) keptItem(it *Item) {
 // mendItem decides what becomes of an item that has failed.
 func (t *Task) mendItem(it *Item, err *Error) {
 	if it.entry == nil {
+		t.cameBack(it.Input, it.Record.Offset)
 		t.mendRecord(t.subjectOf(it), err)
 		return
 	}

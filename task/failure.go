@@ -141,6 +141,7 @@ func (t *Task) mendFresh(err *Error) {
 	i := t.env.input
 	r := t.in.all[i].peek()
 	t.tried(i, r.Offset)
+	t.cameBack(i, r.Offset)
 	t.mendRecord(t.head(i, r), err)
 }
 
@@ -307,8 +308,17 @@ func (t *Task) noProbe() {
 // due at once. It is made again.
 func (t *Task) probes() bool {
 	c := t.failure.circuit
-	if c != nil && c.State() == retry.CircuitProbing {
-		return t.crew == nil || t.crew.running == 0
+	return c == nil || !t.holdsBack() && (c.State() != retry.CircuitOpen || c.Probe(t.now))
+}
+
+// holdsBack says that the breaker lets nothing be taken before its wait is over, or before a worker has come back with the probe.
+func (t *Task) holdsBack() bool {
+	c := t.failure.circuit
+	switch {
+	case c == nil || !c.Open():
+		return false
+	case c.State() == retry.CircuitProbing:
+		return t.crew != nil && t.crew.running > 0
 	}
-	return c == nil || !c.Open() || c.Probe(t.now)
+	return c.Waits(t.now) > t.now
 }

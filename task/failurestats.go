@@ -50,6 +50,10 @@ func (t *Task) failureWake(at func(ms int64)) {
 		at(f.until)
 		return
 	}
+	if c := f.circuit; c != nil && c.State() == retry.CircuitOpen && c.Waits(t.now) > t.now {
+		at(c.Waits(t.now))
+		return
+	}
 	if f.pool != nil && !t.halted() {
 		if due := f.pool.index.NextDue(); due != never && (due > t.now || t.crew == nil || t.crew.roomForRetry(t.in.next() >= 0)) {
 			at(due)

@@ -114,7 +114,9 @@ func (t *Task) flooded() bool {
 	if f.flood.sent < f.set.Flood {
 		return false
 	}
-	f.until, f.why = (f.flood.minute+1)*minute, fmt.Sprintf("%d dead letters were written in this minute", f.flood.sent)
+	if until := (f.flood.minute + 1) * minute; until > f.until {
+		f.until, f.why = until, fmt.Sprintf("%d dead letters were written in this minute", f.flood.sent)
+	}
 	return true
 }
 

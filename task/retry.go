@@ -160,15 +160,15 @@ func (t *Task) dropRetry(item *retry.Item, l *letter) bool {
 // admit looks at the record at the head of an input before it is taken. taken says that it is to be processed; else on says whether to go on
 // with what is at the head then.
 func (t *Task) admit(i int, r *Record) (taken, on bool) {
-	if !t.suspectAllows(i, r) {
-		return false, t.failure.fault == nil && !t.halted()
-	}
 	if p := t.failure.pool; p != nil && p.index.Inert() > 0 {
 		t.overdue(i, r.Offset)
 	}
 	if w := t.in.all[i].window; w != nil && r.Offset < w.Next() && !w.IsOpen(r.Offset) {
 		t.skipped(i, r) // it was done out of its order
 		return false, true
+	}
+	if !t.suspectAllows(i, r) {
+		return false, t.failure.fault == nil && !t.halted()
 	}
 	if t.in.all[i].redrives {
 		return t.redriven(i, r)
@@ -189,13 +189,25 @@ func (t *Task) admit(i int, r *Record) (taken, on bool) {
 		return true, true
 	}
 	if p.index.Depth(r.Key) > t.failure.set.Depth || !p.room(&t.failure) {
-		t.failure.why = "so many records wait behind one of their key that no more are put aside"
-		t.failure.until = max(t.failure.until, t.now+1, min(p.index.NextDue(), t.now+1000))
+		t.crowded()
 		return false, false
 	}
 	t.follow(t.head(i, r))
 	t.guard()
 	return false, t.err == nil
+}
+
+// crowded makes the main path wait for retries: there is no room for one more record behind them.
+func (t *Task) crowded() {
+	f := &t.failure
+	f.pool.fresh = freshPerRetry
+	switch due := f.pool.index.NextDue(); {
+	case t.crew != nil && t.crew.running > 0:
+		t.crew.stalled = true
+	case due > t.now:
+		f.why = "so many records wait behind one of their key that no more are put aside"
+		f.until = max(f.until, min(due, t.now+1000))
+	}
 }
 
 // activate lets a record run that was put aside before the last crash.

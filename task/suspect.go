@@ -71,6 +71,9 @@ func (t *Task) loadSuspects() {
 	t.commit.wanted, t.commit.blocked = true, true // a start counts before the first record
 	for i := range s.inputs {
 		in := &s.inputs[i]
+		if s.starts >= carefulStarts && i < len(t.cfg.Committed) && t.in.all[i].window != nil {
+			in.single = max(in.single, t.cfg.Committed[i].Main) // where records are done in any order one death alone says little
+		}
 		if s.starts >= carefulStarts || in.single > t.commit.positions[i] {
 			s.active, s.pieces = true, carefulPieces
 		}
@@ -127,7 +130,6 @@ func (t *Task) alone(i int, in *suspectInput, r *Record) bool {
 			Err: fmt.Errorf("the process has died %d times in the middle of this record", in.deaths),
 		}
 		t.note(Note{Kind: NoteSuspect, Err: err, Attempt: in.deaths})
-		in.died = -1
 		t.failure.tries[i] = tries{offset: r.Offset, first: t.now}
 		t.endFresh(t.head(i, r), err, retry.Decision{Verdict: retry.Ended, End: set.Then, Class: string(KindCrash)})
 		return false
@@ -150,6 +152,15 @@ func (t *Task) survived() {
 			in.named = -1
 			t.commit.wanted = true
 		}
+	}
+}
+
+// cameBack notes that a record has failed with an error: it did not end the process, and is no suspect before it is tried again.
+func (t *Task) cameBack(i int, offset int64) {
+	s := &t.failure.suspects
+	if s.active && s.inputs[i].named == offset {
+		s.inputs[i].named = -1
+		t.commit.wanted = true
 	}
 }
 

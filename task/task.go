@@ -202,10 +202,13 @@ func (t *Task) idles() bool {
 
 // Runnable says whether Process would take a record, or hand one out.
 func (t *Task) Runnable() bool {
-	if t.crew != nil {
-		return !t.halted() && t.dispatchable()
+	if t.halted() || t.holdsBack() {
+		return false
 	}
-	return !t.halted() && (t.in.next() >= 0 && !t.idles() || t.failure.pool != nil && t.failure.pool.due(t.now))
+	if t.crew != nil {
+		return t.dispatchable()
+	}
+	return t.in.next() >= 0 && !t.idles() || t.failure.pool != nil && t.failure.pool.due(t.now)
 }
 
 // Err returns why the task has stopped, nil while it has not.

@@ -1,0 +1,108 @@
+package task
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/understudy-streams/understudy/retry"
+)
+
+// said is what the last commit says of the input.
+func (w *world) said() retry.Metadata {
+	c := w.committed["in"]
+	m, err := retry.ParseMetadata(c.Metadata, c.Offset, -1)
+	require.NoError(w.t, err)
+	return m
+}
+
+// An application that stops as its policy says, and is started again and again by whoever watches it, has not died in the middle of a record.
+func TestTaskThatStopsIsNoCrash(t *testing.T) {
+	b := newBed(t, retry.Stop())
+	b.cfg.Announce = true
+	b.fails["x"] = -1
+	for range 8 {
+		b.crash() // of a task that has stopped: nothing comes after what it has committed
+		b.bring("a:x")
+		require.ErrorIs(t, b.failed, errBad)
+		require.False(t, b.said().Running)
+	}
+	require.Equal(t, 8, b.ran["x"])
+}
+
+// A process that is killed while a record waits for its next try was not killed by that record.
+func TestRecordThatWaitsIsNoSuspect(t *testing.T) {
+	b := newBed(t, retry.Ordered(retry.Attempts(retry.Forever), retry.Backoff(time.Minute, time.Minute), retry.Jitter(0), retry.ThenDeadLetter()))
+	b.cfg.Announce = true
+	b.fails["x"] = -1
+	for range 12 {
+		b.crash()
+		b.bring("a:x", "b:y")
+		b.until(2)
+		require.Zero(t, b.letters())
+		require.EqualValues(t, -1, b.said().Suspect, "it has come back with an error")
+	}
+	b.fails["x"] = 0
+	b.until(5)
+	b.commitNow()
+	require.Equal(t, "a:x@1000 b:y@1001", b.outs())
+}
+
+// Records that kill their process are found where the policy has several workers too, and some above them are done.
+func TestWorkersCrashSuspects(t *testing.T) {
+	y := newYard(t, retry.KeyOrdered(retry.Workers(4), retry.ThenDeadLetter()), func(c *Config) { c.Announce = true })
+	var records []string
+	for i := range 12 {
+		records = append(records, fmt.Sprintf("k%d:v%d", i, i))
+	}
+	records[2] = "bad:kill"
+	deaths := 0
+	for ; deaths < 12 && y.low() < 12; deaths++ {
+		y.crash()
+		y.bringFrom(records)
+		killed := false
+		for len(y.handed) > 0 {
+			if y.values() == "kill" { // the last of those that run: what the others have done is committed before
+				y.commitNow()
+				killed = true
+				break
+			}
+			i := 0
+			if string(y.handed[0].Record.Value) == "kill" {
+				i = 1
+			}
+			y.turn(i)
+		}
+		if !killed {
+			y.commitNow()
+		}
+	}
+	require.EqualValues(t, 12, y.low())
+	require.Equal(t, 1, y.letters())
+	require.LessOrEqual(t, deaths, 6)
+}
+
+// A suspect that cannot be ended now, as so many dead letters were written in this minute, is not run instead.
+func TestSuspectWaitsForTheFloodToEnd(t *testing.T) {
+	b := newBed(t, retry.Parallel(retry.ThenDeadLetter(), retry.Flood(1), retry.Attempts(1), retry.NoBreaker()))
+	b.committed["in"] = suspected(t, 0)
+	b.crash()
+	b.fails["w"] = -1
+	b.owner.t.failure.flood = flood{minute: b.now.UnixMilli() / minute, sent: 1}
+	b.bring("a:x", "b:1")
+	require.Zero(t, b.letters())
+	b.until(4)
+	require.Equal(t, 1, b.letters())
+	require.Zero(t, b.ran["x"])
+	require.Equal(t, "b:1@1001", b.outs())
+}
+
+// suspected is a commit that names the record at an offset, after a death in the middle of it.
+func suspected(t *testing.T, offset int64) InputOffset {
+	m := retry.Metadata{StreamTime: -1, Main: offset + 1, Running: true, Starts: 3, Suspect: offset, Deaths: 1}
+	text, ok := m.Encode(offset)
+	require.True(t, ok)
+	return InputOffset{TopicPartition: TopicPartition{"in", 1}, Offset: offset, Metadata: text}
+}
