@@ -388,6 +388,33 @@ func TestWorkersEjectionOfWhatRunsForEver(t *testing.T) {
 	require.Equal(t, "2@1001", y.rows(0)["slow"])
 }
 
+func TestRegressionKillerAmongWorkersIsIsolatedAlone(t *testing.T) {
+	y := newYard(t, retry.Parallel(retry.Workers(4), retry.Crashes(2), retry.ThenSkip()))
+	y.cfg.Announce = true
+	y.crash()
+	all := []string{"a:1", "b:2", "c:killer", "d:4", "e:5", "f:6"}
+	crashes := 0
+	for ; y.low() < 6 && crashes < 12; crashes++ {
+		y.bring(all[y.low():]...)
+		for len(y.handed) > 0 && y.values() != "killer" { // everybody else is done first
+			i := slices.IndexFunc(y.handed, func(it *Item) bool { return string(it.Record.Value) != "killer" })
+			y.turn(i)
+		}
+		y.commitNow()
+		y.work()
+		if len(y.handed) > 0 {
+			y.crash()
+		}
+	}
+	require.EqualValues(t, 6, y.low())
+	require.LessOrEqual(t, crashes, 6)
+	require.EqualValues(t, 1, y.stats().Skipped)
+	require.Zero(t, y.ran["killer"], "the test has killed it each time")
+	for _, v := range []string{"1", "2", "4", "5", "6"} {
+		require.Equal(t, 1, y.ran[v], "%s is a neighbour", v)
+	}
+}
+
 func TestWorkersAreNotForSchedules(t *testing.T) {
 	f := newFlaky()
 	s := f.spec(retry.Parallel(retry.Workers(2)))
