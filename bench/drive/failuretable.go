@@ -11,6 +11,7 @@ const (
 	goodPerS     figure = "good_per_s"
 	goodShare    figure = "good_out_per_in"
 	decay        figure = "last_third_per_first"
+	unburied     figure = "not_yet_dead_letters"
 	failedPerS   figure = "failed_per_s"
 	cores        figure = "cores"         // that the program keeps busy
 	machineCores figure = "machine_cores" // that all programs do
@@ -89,6 +90,8 @@ func failureRows() []failureRow {
 			return r.quantity(besideFailing, name, goodPerS).over(r.quantity(besideFailing, level(0), goodPerS))
 		}), thousandths, "≥", l.least)
 		add(besideFailing, name+": their rate in the last third ÷ in the first", figureOf(besideFailing, name, decay), thousandths, "≥", l.least)
+		add(besideFailing, name+": of those not dead letters 30 s later", figureOf(besideFailing, name, unburied), thousands, "≤", 0)
+		add(besideFailing, name+": p99 latency of the good ones, ms", figureOf(besideFailing, name, p99), decimals, "", 0)
 		add(besideFailing, name+": CPU µs a failed record", mine(func(r *results) quantity {
 			more := r.quantity(besideFailing, name, cores).with(r.quantity(besideFailing, level(0), cores), func(a, b float64) float64 { return a - b })
 			return more.over(r.quantity(besideFailing, name, failedPerS)).with(quantity{v: 1e6, known: true}, func(a, b float64) float64 { return a * b })
@@ -251,7 +254,7 @@ func (r *results) lastVoid(workload, variant string) (why string) {
 // failureText is what a line of the log says of a result's figures.
 func failureText(f map[figure]float64) string {
 	var b strings.Builder
-	for _, name := range []figure{goodPerS, goodShare, decay, cores, machineCores, took, ideal, earliest, early, dueP50, dueP99, dueLast, p99Without} {
+	for _, name := range []figure{goodPerS, goodShare, decay, unburied, cores, machineCores, took, ideal, earliest, early, dueP50, dueP99, dueLast, p99Without} {
 		if v, ok := f[name]; ok {
 			fmt.Fprintf(&b, " %s %.3f", name, v)
 		}

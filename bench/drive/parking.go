@@ -56,6 +56,9 @@ func (b *bench) delays(v variant) measuring {
 		f := t.result.Figures
 		f[earliest], f[dueP50], f[dueP99], f[dueLast] = said["first_us"]/1e3, said["p50_us"]/1e3, said["p99_us"]/1e3, said["last_us"]/1e3
 		f[early] = said["early"]
+		if said["repeated"] > 0 {
+			return fault(fmt.Sprintf("%g records came back twice", said["repeated"]))
+		}
 		return t.finish(ctx)
 	})
 }

@@ -10,8 +10,9 @@ import (
 // Delays notes when records that are to come later are due, and when they come.
 type Delays struct {
 	due         []atomic.Int64 // by Seq: nanoseconds since the epoch; 0 before the first call
-	late        []atomic.Int64 // nanoseconds
+	late        []atomic.Int64 // nanoseconds, odd; 0 before the second call
 	aside, back atomic.Int64
+	repeated    atomic.Int64 // calls after the second
 }
 
 // NewDelays expects so many records, numbered from 0.
@@ -32,7 +33,10 @@ func (d *Delays) Call(v Value) (time.Duration, error) {
 		}
 		return delay, nil
 	}
-	d.late[v.Seq].Store(now - d.due[v.Seq].Load())
+	if !d.late[v.Seq].CompareAndSwap(0, (now-d.due[v.Seq].Load())|1) {
+		d.repeated.Add(1)
+		return 0, nil
+	}
 	if d.back.Add(1) == int64(len(d.due)) {
 		d.report()
 	}
@@ -51,5 +55,5 @@ func (d *Delays) report() {
 	}
 	slices.Sort(late)
 	at := func(q float64) int64 { return late[min(len(late)-1, int(q*float64(len(late))))] }
-	fmt.Printf("DUE records=%d first_us=%d p50_us=%d p99_us=%d last_us=%d early=%d\n", len(late), late[0], at(.5), at(.99), late[len(late)-1], early)
+	fmt.Printf("DUE records=%d first_us=%d p50_us=%d p99_us=%d last_us=%d early=%d repeated=%d\n", len(late), late[0], at(.5), at(.99), late[len(late)-1], early, d.repeated.Load())
 }
