@@ -74,7 +74,7 @@ func TestTrySteps(t *testing.T) {
 			require.ErrorAs(t, err, &failed)
 			require.ErrorIs(t, err, errTry)
 			require.Equal(t, streams.RecordError{
-				Topic: "in", Offset: 4, Node: "try", Kind: streams.KindProcess, Err: errTry,
+				Topic: "in", Offset: 4, Node: "try", Kind: streams.KindProcess, Err: errTry, Attempts: 1,
 			}, *failed)
 			require.ErrorContains(t, err, `streams: task 0_0, in-0 at offset 4, node "try": process: no`)
 			require.Empty(t, out.ReadAll(), "nothing of the failed record is left")
