@@ -118,6 +118,7 @@ func (t *Task) sealOffsets() {
 			Offset:         low, Metadata: t.metadata(i, low),
 		}
 		t.commit.positions[i], t.commit.low[i] = t.in.all[i].position, low
+		t.closeWindow(i)
 	}
 }
 

@@ -36,6 +36,9 @@ type tries struct {
 	saidForever int64         // ms, when it was last said that it waits
 }
 
+// waits says that the record is to be tried again.
+func (tr *tries) waits() bool { return tr.attempt > 0 || tr.due > 0 }
+
 // loadFailure makes what the policy needs, from what the last commits say and what lies in the retry store.
 func (t *Task) loadFailure() error {
 	f := &t.failure
@@ -157,7 +160,7 @@ func (t *Task) mendRecord(s subject, err *Error) {
 	t.told(d, err)
 	switch d.Verdict {
 	case retry.Skipped:
-		t.dropped[d.Reason]++
+		t.leaveOut(d.Reason, 1)
 		t.finish(s)
 	case retry.Ended:
 		t.endFresh(s, err, d)
@@ -236,7 +239,7 @@ func (t *Task) succeeded() {
 	}
 	f.troubled = f.circuit != nil && f.circuit.Attentive()
 	for i := range f.tries {
-		f.troubled = f.troubled || f.tries[i].attempt > 0
+		f.troubled = f.troubled || f.tries[i].waits()
 	}
 }
 

@@ -54,7 +54,7 @@ func (t *Task) letterOfRetry(item *retry.Item, err *Error, d retry.Decision) *le
 const classRow = "row"
 
 // letterOfRow is the dead letter of a row that belongs to no record: its key and value, or for a punctuation neither.
-func (t *Task) letterOfRow(err *Error) *letter {
+func (t *Task) letterOfRow(err *Error, first int64) *letter {
 	r := Record{Timestamp: t.now, Headers: []Header{{Key: "__understudy.errors.row", Value: []byte(err.Node)}}}
 	if f := &t.failure; f.emitting {
 		table := &t.graph.Tables[f.rows.table]
@@ -63,7 +63,7 @@ func (t *Task) letterOfRow(err *Error) *letter {
 			r.Value, r.Timestamp = row.Value, row.Timestamp
 		}
 	}
-	return t.letterFor(0, &r, err, classRow, err.Attempts, t.failure.rows.first)
+	return t.letterFor(0, &r, err, classRow, err.Attempts, first)
 }
 
 // deadLetter writes a dead letter, in a unit of its own. It is false if that cannot be done: then the task stops.

@@ -116,12 +116,15 @@ func (t *Task) follow(s subject) {
 	t.parkEntry(s, &e, nil)
 }
 
-// streamTimeOf is the stream time at the arrival of a record.
+// streamTimeOf is the stream time at the arrival of a record, with its own.
 func (t *Task) streamTimeOf(s subject) int64 {
 	if s.item != nil {
 		return s.item.StreamTime
 	}
-	return t.streamTime
+	if t.in.all[s.input].redrives {
+		return t.streamTime
+	}
+	return max(t.streamTime, s.r.Timestamp)
 }
 
 // parkEntry puts a record aside and finishes it.

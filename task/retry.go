@@ -20,6 +20,8 @@ func (t *Task) retry() bool {
 	i := p.inputs[item.Topic]
 	t.begin(i, item.Offset)
 	t.unit.kind, t.unit.retried = retryUnit, item
+	now := t.streamTime
+	t.streamTime = item.Stream
 	t.graph.Inputs[i](&p.rec)
 	if !t.env.Failed() {
 		t.dropEntry(item.Origin)
@@ -27,6 +29,7 @@ func (t *Task) retry() bool {
 	if !t.end() {
 		return false
 	}
+	t.streamTime = now
 	t.failure.counts.Recovered++
 	t.removed(item)
 	if t.failure.circuit != nil {
@@ -42,19 +45,29 @@ func (t *Task) dueEntry() (item *retry.Item, on bool) {
 	if item == nil {
 		return nil, true
 	}
+	found, on := t.parked(item)
+	if !found {
+		return nil, on
+	}
+	return item, true
+}
+
+// parked reads a record put aside. found is false if it cannot be read: then it is not in the index any more, unless on says that the store has failed.
+func (t *Task) parked(item *retry.Item) (found, on bool) {
+	p := t.failure.pool
 	err := t.readParked(item)
 	switch {
 	case err == nil:
-		return item, true
+		return true, true
 	case errors.Is(err, errNoPayload): // it is done
-		return nil, t.dropRetry(item, nil)
+		return false, t.dropRetry(item, nil)
 	case errors.Is(err, retry.ErrCorrupt) || errors.Is(err, retry.ErrNewer):
 		p.index.Remove(item, t.now) // those behind it go on
 		p.spoiled = append(p.spoiled, retry.AppendEntryKey(nil, item.Origin))
-		return nil, true
+		return false, true
 	}
 	t.stop(t.retryStoreError(err))
-	return nil, false
+	return false, false
 }
 
 func (t *Task) retryStoreError(err error) *Error {
@@ -83,7 +96,7 @@ func (t *Task) mendRetry(item *retry.Item, err *Error) {
 	err.Topic, err.Partition, err.Offset = item.Topic, item.Partition, item.Offset
 	switch {
 	case d.Verdict == retry.Skipped:
-		t.dropped[d.Reason]++
+		t.leaveOut(d.Reason, 1)
 		t.dropRetry(item, nil)
 	case d.Verdict == retry.Again:
 		t.againRetry(item, err, d)
@@ -127,16 +140,21 @@ func (t *Task) endRetry(item *retry.Item, err *Error, d retry.Decision) {
 		return
 	}
 	for _, f := range followers {
-		if e := t.readParked(f); e != nil {
-			t.stop(&Error{Task: t.cfg.ID, Partition: -1, Offset: -1, Node: "retry store", Kind: KindStore, Err: e})
-			return
-		}
 		behind := d
 		behind.Class = "follower"
-		if !t.dropRetry(f, t.letterOfRetry(f, err, behind)) {
+		if !t.endFollower(f, err, behind) {
 			return
 		}
 	}
+}
+
+// endFollower ends a record as the one that it has waited behind. It is false if the store has failed.
+func (t *Task) endFollower(item *retry.Item, err *Error, d retry.Decision) bool {
+	found, on := t.parked(item)
+	if !found {
+		return on
+	}
+	return t.dropRetry(item, t.letterOfRetry(item, err, d))
 }
 
 // dropRetry deletes a record that was put aside, and writes its dead letter, if there is one, in one unit.

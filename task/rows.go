@@ -6,52 +6,69 @@ import "github.com/understudy-streams/understudy/retry"
 
 // rows is what is known of the row that has failed.
 type rows struct {
+	timed rowTries
+	timer *timer
+	at    int64 // the time that the timer was called with
+
+	emitted    rowTries
+	table, key int // where the emission goes on
+}
+
+// rowTries are the tries of one row.
+type rowTries struct {
 	attempt int
 	first   int64 // ms
-	timer   *timer
-	at      int64 // the time that the timer was called with
+}
 
-	table, key int // where the emission goes on
+// tries are those of the row that the running unit is about. A punctuation may wait for its next try while emissions go on.
+func (r *rows) tries(kind unitKind) *rowTries {
+	if kind == timerUnit {
+		return &r.timed
+	}
+	return &r.emitted
 }
 
 // mendRow decides what becomes of the emission or punctuation that has failed.
 func (t *Task) mendRow(err *Error) {
 	f := &t.failure
-	if f.rows.first == 0 {
-		f.rows.first = t.now
+	kind := t.unit.kind
+	tr := f.rows.tries(kind)
+	if tr.first == 0 {
+		tr.first = t.now
 	}
-	d := t.decide(t.cfg.Spec.Failure.For(string(err.Kind)), err, f.rows.attempt+1, f.rows.first)
-	err.Attempts = f.rows.attempt + 1
+	d := t.decide(t.cfg.Spec.Failure.For(string(err.Kind)), err, tr.attempt+1, tr.first)
+	err.Attempts = tr.attempt + 1
 	switch {
 	case d.Verdict == retry.Again:
-		f.rows.attempt = d.Attempt
+		tr.attempt = d.Attempt
 		f.counts.Retried++
 		t.wait(d.At, err)
 		return
 	case d.Verdict == retry.Skipped:
-		t.dropped[d.Reason]++
+		t.leaveOut(d.Reason, 1)
 	case f.set.Rows == retry.EndSkip:
 		f.counts.Skipped++
 		t.note(Note{Kind: NoteSkip, Err: err})
 	case f.set.Rows == retry.EndDeadLetter && t.flooded():
 		return
 	case f.set.Rows == retry.EndDeadLetter:
-		if !t.deadLetter(t.letterOfRow(err)) {
+		if !t.deadLetter(t.letterOfRow(err, tr.first)) {
 			return
 		}
 	default:
 		t.stop(err)
 	}
-	t.nextRow()
+	f.rows.pass(kind)
 }
 
-// nextRow goes on behind the row that has failed.
-func (t *Task) nextRow() {
-	r := &t.failure.rows
-	if t.failure.emitting {
-		r.key++
+// pass goes on behind a row that was processed, or has failed for good.
+func (r *rows) pass(kind unitKind) {
+	if kind == timerUnit {
+		r.timed, r.timer = rowTries{}, nil
+		return
 	}
-	r.attempt, r.first, r.timer = 0, 0, nil
+	r.emitted = rowTries{}
+	r.key++
 }
 
 // punctuation runs a schedule in a unit of its own. It is false if it fails; then it is run again first.
@@ -63,8 +80,7 @@ func (t *Task) punctuation(due *timer, at int64) bool {
 	if !t.end() {
 		return false
 	}
-	t.failure.rows.timer = nil
-	t.failure.rows.attempt, t.failure.rows.first = 0, 0
+	t.failure.rows.pass(timerUnit)
 	t.stats.Punctuations++
 	return true
 }
@@ -89,7 +105,7 @@ func (t *Task) emit() (done bool) {
 		}
 	}
 	t.failure.emitting = false
-	t.failure.rows = rows{timer: t.failure.rows.timer, at: t.failure.rows.at}
+	t.failure.rows.table, t.failure.rows.key = 0, 0
 	return true
 }
 
@@ -99,7 +115,7 @@ func (t *Task) emitRest() bool {
 	for ; r.table < len(t.graph.Tables); r.table, r.key = r.table+1, 0 {
 		table := &t.graph.Tables[r.table]
 		store := t.stores[table.Store]
-		for ; r.key < store.DirtyLen(); r.key++ {
+		for r.key < store.DirtyLen() {
 			t.begin(-1, -1)
 			t.unit.kind, t.unit.node = rowUnit, table.Node
 			table.Emit(store.Dirty(r.key))
@@ -107,7 +123,7 @@ func (t *Task) emitRest() bool {
 				return false
 			}
 			t.stats.Emitted++
-			r.attempt, r.first = 0, 0
+			r.pass(rowUnit)
 		}
 	}
 	return true

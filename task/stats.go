@@ -37,6 +37,22 @@ type InputStats struct {
 // DroppedNegativeTimestamp is the reason of records dropped by the policy of their input.
 const DroppedNegativeTimestamp = "negative-timestamp"
 
+// Reasons are the user's, who may give one for each record: when so many are known the others are counted together.
+const (
+	mostReasons  = 1000
+	otherReasons = "other"
+)
+
+// leaveOut counts records that were left out.
+func (t *Task) leaveOut(reason string, n int64) {
+	if len(t.dropped) >= mostReasons {
+		if _, known := t.dropped[reason]; !known {
+			reason = otherReasons
+		}
+	}
+	t.dropped[reason] += n
+}
+
 type dropCount struct {
 	reason string
 	n      int64

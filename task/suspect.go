@@ -107,6 +107,7 @@ func (t *Task) suspectAllows(i int, r *Record) bool {
 		return t.alone(i, in, r)
 	case s.pieces <= 0:
 		s.active = false
+		t.guard()
 		return true
 	case in.bound == 0 || r.Offset >= in.bound:
 		in.bound = r.Offset + carefulRecords
@@ -184,7 +185,7 @@ func (t *Task) metadata(i int, low int64) string {
 	if w := t.in.all[i].window; w != nil && w.Open() > 0 {
 		m.Main, m.Holes = w.Next(), w.Holes(nil)
 	}
-	if tr := &f.tries[i]; tr.attempt > 0 && tr.offset >= low {
+	if tr := &f.tries[i]; tr.waits() && tr.offset >= low {
 		m.Head = &retry.Head{Attempt: tr.attempt, First: tr.first, Due: tr.due}
 	}
 	text, _ := m.Encode(low)
@@ -202,12 +203,24 @@ func (t *Task) runs() {
 	}
 }
 
+// closeWindow forgets the window of an input whose records are taken in their place, when what another runner has left open there is done.
+func (t *Task) closeWindow(i int) {
+	if q := &t.in.all[i]; t.crew == nil && q.window != nil && q.window.Open() == 0 && q.position >= q.window.Next() {
+		q.window = nil
+		t.guard()
+	}
+}
+
 // low is the offset below which everything of an input is done.
 func (t *Task) low(i int) int64 {
 	q := &t.in.all[i]
-	if q.window == nil {
-		return q.position
+	at := q.position
+	if tr := &t.failure.tries[i]; tr.waits() {
+		at = max(at, tr.offset) // what waits at the head stands at the commit's offset: there is nothing in between
 	}
-	q.window.Pass(q.position)
+	if q.window == nil {
+		return at
+	}
+	q.window.Pass(at)
 	return q.window.Low()
 }

@@ -173,7 +173,11 @@ func (t *Task) process(left int) (rest int) {
 
 // turn begins a turn of the task: its clock stands until the next one.
 func (t *Task) turn(now time.Time) {
+	before := t.now
 	t.now = now.UnixMilli()
+	if t.now < before && t.failure.until > before { // the clock was set back: the wait is no longer for it
+		t.failure.until -= before - t.now
+	}
 	if !t.started {
 		t.started = true
 		t.timers.start(t.now)
@@ -317,7 +321,7 @@ func (t *Task) Punctuate(now time.Time) {
 
 func (t *Task) punctuate() {
 	defer t.recovered()
-	if t.again() {
+	if t.again() && (t.streamTime < t.timers.due[StreamTime] || t.fire(StreamTime, t.streamTime)) {
 		t.fire(WallClock, t.now)
 	}
 }

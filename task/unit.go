@@ -102,7 +102,7 @@ func (t *Task) settle() {
 		e.callbacks = e.callbacks[:0]
 	}
 	for _, d := range e.drops {
-		t.dropped[d.reason] += d.n
+		t.leaveOut(d.reason, d.n)
 	}
 	e.drops = e.drops[:0]
 }

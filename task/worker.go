@@ -120,6 +120,9 @@ func (w *Worker) gather(r *Result) {
 			s.Rollback()
 		}
 	} else {
+		if over := t.env.ctx; r.Err.Kind == KindStore && over != nil && over.Err() != nil {
+			r.Err.Kind = KindProcess // the try has lasted too long: the store has not failed
+		}
 		r.effects.reset()
 		for _, s := range t.stores {
 			s.Rollback()

@@ -353,6 +353,20 @@ func TestStoreErrorOfTheTaskFailsTheItem(t *testing.T) {
 	require.Equal(t, KindStore, r.Err.Kind)
 }
 
+// A store that cannot be asked any more, as the time for the try is over, has not failed.
+func TestRegressionTimeoutInAReadIsNoFailureOfTheStore(t *testing.T) {
+	c := newShift(t, 1, Config{Spec: countSpec(false)})
+	ctx, cancel := context.WithCancelCause(context.Background())
+	w, err := NewWorker(c.owner.t.cfg, func(q Read) Answer {
+		cancel(context.DeadlineExceeded)
+		return Answer{Item: q.Item, Err: context.Cause(ctx)}
+	})
+	require.NoError(t, err)
+	r := w.Run(ctx, c.now, c.take(rec(0, "a", "1", 1)))
+	require.ErrorIs(t, r.Err, context.DeadlineExceeded)
+	require.Equal(t, KindProcess, r.Err.Kind, "the policy decides")
+}
+
 func TestRunningAnItemAgainAllocatesNothing(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
