@@ -91,6 +91,15 @@ func (t *Task) again() bool {
 	return due == nil || due.cancelled || t.punctuation(due, t.failure.rows.at)
 }
 
+// before is the stream time that a commit may say: not that of a schedule which has not succeeded yet, or it would be forgotten by whoever runs
+// the task next.
+func (r *rows) before(streamTime int64) int64 {
+	if r.timer == nil || r.timer.clock != StreamTime || r.timer.cancelled {
+		return streamTime
+	}
+	return min(streamTime, r.at-r.at%r.timer.every-1)
+}
+
 // emit runs the emissions of the tables that emit at commit: tables in topological order, keys in the order in which they changed first,
 // each in a unit of its own. Where one fails it goes on there the next time; until then the task does nothing else.
 func (t *Task) emit() (done bool) {

@@ -81,3 +81,22 @@ func TestSchedulesBehindOneThatFails(t *testing.T) {
 	b.until(1)
 	require.Equal(t, []string{"first", "first", "second"}, fired)
 }
+
+// A schedule of stream time that has not succeeded is made up for by whoever runs the task next, although the record that set it off is done.
+func TestScheduleThatHasFailedIsNotForgotten(t *testing.T) {
+	fails := map[string]int{"tick": 1}
+	var fired []int64
+	spec := rowsSpec(retry.Ordered(steady), fails, StreamTime, &fired)
+	b := &bed{cfg: Config{Spec: spec, CommitInterval: time.Hour}}
+	b.world = newWorld(t, b.cfg)
+	b.feed(0, batch(1, rec(0, "a", "1", 57)))
+	require.Equal(t, []int64{57}, fired)
+	b.step(Release{})
+	require.Equal(t, StateReleased, b.owner.State())
+	require.EqualValues(t, 1, b.committed["in"].Offset)
+	b.crash()
+	b.feed(0, batch(2, rec(1, "a", "1", 58)))
+	require.Equal(t, []int64{57, 58}, fired)
+	b.commitNow()
+	require.EqualValues(t, 58, b.said().StreamTime)
+}

@@ -169,7 +169,7 @@ func (t *Task) cameBack(i int, offset int64) {
 func (t *Task) metadata(i int, low int64) string {
 	f := &t.failure
 	s := &f.suspects
-	m := retry.Metadata{StreamTime: t.streamTime, Main: low, Suspect: -1, Running: s.says}
+	m := retry.Metadata{StreamTime: f.rows.before(t.streamTime), Main: low, Suspect: -1, Running: s.says}
 	if s.says {
 		in := &s.inputs[i]
 		m.Starts = s.starts

@@ -16,6 +16,7 @@ type openState struct {
 	offsets []int64          // per input: committed, -1 unknown as yet, noOffset where nothing is committed
 	start   []int64          // per input: where to begin
 	said    []retry.Metadata // per input: what the last commit says besides its offset
+	text    []string         // per input: how it says that
 	time    int64            // stream time of the last commit
 	logs    map[task.TopicPartition]logBounds
 	// doubted are the positions up to which logs had been read that seemed to end before that. They are asked once more, and again for as long
@@ -64,6 +65,7 @@ func (l *life) await() {
 	for i := range l.spec.Inputs {
 		l.open.offsets, l.open.start = append(l.open.offsets, offsetPending), append(l.open.start, offsetPending)
 		l.open.said = append(l.open.said, retry.Metadata{StreamTime: -1, Suspect: -1})
+		l.open.text = append(l.open.text, "")
 		l.done[i] = -1
 	}
 }
@@ -145,7 +147,7 @@ func (l *life) unfetched() []task.TopicPartition {
 	return tps
 }
 
-// unlisted are the partitions whose bounds are needed: all changelogs, and inputs without a committed offset.
+// unlisted are the partitions whose bounds are needed: all changelogs, and inputs without a committed offset or with records done above it.
 func (l *life) unlisted() []task.TopicPartition {
 	var tps []task.TopicPartition
 	need := func(tp task.TopicPartition) {
@@ -155,7 +157,7 @@ func (l *life) unlisted() []task.TopicPartition {
 	}
 	if l.role == Active {
 		for i, tp := range l.inputs() {
-			if l.open.offsets[i] == offsetNone {
+			if l.open.offsets[i] == offsetNone || len(l.open.said[i].Holes) > 0 {
 				need(tp)
 			}
 		}
@@ -225,7 +227,7 @@ func (e *Engine) committedIs(l *life, input int, c CommittedOffset) {
 		e.note(Notice{Kind: NoticeMetadata, Task: l.id, Part: l.inputs()[input], Position: c.Offset, Err: err})
 		return
 	}
-	l.open.said[input] = m
+	l.open.said[input], l.open.text[input] = m, c.Metadata
 	l.open.time = max(l.open.time, m.StreamTime)
 }
 
@@ -306,9 +308,27 @@ func (e *Engine) logBounds(l *life, store int) bool {
 	return true
 }
 
+// boundSaid takes back what a commit says of records beyond the end of their partition: the log was cut off, or made anew, and what comes there
+// is not done.
+func (e *Engine) boundSaid(l *life, input int) {
+	tp := l.inputs()[input]
+	if len(l.open.said[input].Holes) == 0 {
+		return
+	}
+	start := l.open.start[input]
+	m, err := retry.ParseMetadata(l.open.text[input], start, l.open.logs[tp].end)
+	if err == nil {
+		return
+	}
+	e.note(Notice{Kind: NoticeMetadata, Task: l.id, Part: tp, Position: start, Err: err})
+	m.StreamTime = l.open.said[input].StreamTime
+	l.open.said[input] = m
+}
+
 func (e *Engine) inputBounds(l *life) bool {
 	for i, tp := range l.inputs() {
 		if l.open.offsets[i] != offsetNone {
+			e.boundSaid(l, i)
 			continue
 		}
 		log := l.open.logs[tp]

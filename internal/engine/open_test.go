@@ -49,6 +49,31 @@ func TestOpenWithACommittedOffset(t *testing.T) {
 	}, add.Event)
 }
 
+// A log that was cut off, or made anew, holds other records below the main position than those that were done.
+func TestRegressionMapOfDoneOffsetsEndsWithTheLog(t *testing.T) {
+	said := retry.Metadata{StreamTime: 777, Main: 60, Holes: []retry.Run{{From: 42, To: 43}, {From: 50, To: 55}}, Suspect: -1}
+	text, ok := said.Encode(42)
+	require.True(t, ok)
+	for _, c := range []struct {
+		end  int64
+		said retry.Metadata
+	}{
+		{60, said},
+		{59, retry.Metadata{StreamTime: 777, Main: 42, Suspect: -1}},
+	} {
+		w := openingWorld(t, nil, id00)
+		w.step(OffsetsFetched{Request: latest[FetchOffsets](w).Request, Offsets: map[task.TopicPartition]CommittedOffset{in0: {Offset: 42, Metadata: text}}})
+		require.Empty(t, acted[StartTask](w))
+		l := latest[ListOffsets](w)
+		require.Equal(t, []task.TopicPartition{in0}, l.Parts)
+		w.listed(l, 5, c.end)
+		s := only[StartTask](w)
+		require.Equal(t, []int64{42}, s.Positions)
+		require.Equal(t, []retry.Metadata{c.said}, s.Committed)
+		require.EqualValues(t, 777, s.StreamTime)
+	}
+}
+
 func TestOpenWithoutACommittedOffset(t *testing.T) {
 	cases := []struct {
 		name  string
