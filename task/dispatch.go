@@ -44,11 +44,11 @@ func (t *Task) dispatchable() bool {
 		return true
 	}
 	p := t.failure.pool
-	return p != nil && p.due(t.now) && c.roomForRetry(fresh)
+	return p != nil && p.due(t.now) && c.roomForRetry(fresh) && t.careful()
 }
 
 // careful says that a record may be taken although some are not done: not while crashes are suspected of one.
-func (t *Task) careful() bool { return !t.failure.suspects.active || t.crew.taken == 0 }
+func (t *Task) careful() bool { return !t.failure.suspects.active || t.crew.taken == 0 && t.crew.running == 0 }
 
 // dispatchOne hands an item out or takes a record. It is false where nothing can be done now.
 func (t *Task) dispatchOne() bool {
@@ -57,7 +57,7 @@ func (t *Task) dispatchOne() bool {
 		t.handOut(it)
 		return true
 	}
-	if p := t.failure.pool; p != nil && c.roomForRetry(t.in.next() >= 0 && !t.idles()) && p.turn(t) {
+	if p := t.failure.pool; p != nil && c.roomForRetry(t.in.next() >= 0 && !t.idles()) && t.careful() && p.turn(t) {
 		return t.retryBeside()
 	}
 	return c.takes() && t.careful() && !t.idles() && t.takeRecord()
@@ -86,6 +86,9 @@ func (t *Task) retryBeside() bool {
 	entry, on := t.dueEntry()
 	if entry == nil {
 		return on
+	}
+	if !t.onTrial(entry) {
+		return t.err == nil
 	}
 	p.index.Start(entry)
 	it := t.crew.item()

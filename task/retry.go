@@ -16,6 +16,9 @@ func (t *Task) retry() bool {
 	if item == nil {
 		return on
 	}
+	if !t.onTrial(item) {
+		return t.err == nil
+	}
 	p.index.Start(item)
 	i := p.inputs[item.Topic]
 	t.begin(i, item.Offset)

@@ -17,7 +17,8 @@ type suspects struct {
 	says   bool // the last commit that was made, or will be, says that the task runs
 	pieces int  // of carefulRecords that are to be committed one by one
 	inputs []suspectInput
-	from   []int64 // where this life began
+	from   []int64                  // where this life began
+	trials map[*retry.Item]struct{} // records put aside whose entries have been committed as tried
 }
 
 type suspectInput struct {

@@ -1,0 +1,67 @@
+package task
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/understudy-streams/understudy/retry"
+)
+
+// A record that fails first, is put aside, and ends the process when it is tried again, is ended as the policy says.
+func TestEntryThatEndsItsProcess(t *testing.T) {
+	b := newBed(t, retry.Parallel(steady, retry.ThenDeadLetter()))
+	b.cfg.CommitInterval, b.cfg.Announce = time.Second, true
+	records := []string{"a:x", "b:1", "c:2", "d:3", "e:4", "f:5"}
+	b.fails["x"] = 1
+	b.bring(records...)
+	require.Equal(t, 1, b.stats().Parked)
+	b.commitNow()
+	b.fails["x"], b.how["x"] = -1, errKill
+	b.now = b.now.Add(time.Minute)
+	deaths := 0
+	for ; deaths < 12 && b.letters() == 0; deaths++ {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			b.crash()
+			b.bringFrom(append(records, "g:6", "h:7", "i:8", "j:9"))
+			b.until(3)
+			b.commitNow()
+		}()
+		<-done
+	}
+	require.Equal(t, 1, b.letters())
+	require.LessOrEqual(t, deaths, 6)
+	require.Zero(t, b.stats().Parked)
+	require.Contains(t, b.sentTo("dlq"), "class=crash")
+}
+
+// One that comes back with an error, each time, was not what ended the process.
+func TestEntryThatFailsIsNoSuspect(t *testing.T) {
+	for _, workers := range []int{1, 3} {
+		y := newYard(t, retry.Parallel(steady, retry.Workers(workers), retry.Attempts(retry.Forever), retry.ThenDeadLetter(), retry.NoBreaker()),
+			func(c *Config) { c.Announce = true })
+		y.fails["x"], y.fails["y"] = -1, -1
+		y.bring("a:x", "b:y")
+		y.drain(false)
+		y.commitNow()
+		for range 6 {
+			y.now = y.now.Add(time.Minute)
+			y.crash()
+			y.drain(false)
+			y.pass(2)
+			y.commitNow()
+		}
+		require.Zero(t, y.letters())
+		require.Equal(t, 2, y.stats().Parked)
+		y.fails["x"], y.fails["y"] = 0, 0
+		y.now = y.now.Add(time.Minute)
+		y.step(Tick{})
+		y.work()
+		y.drain(false)
+		y.pass(5)
+		require.Zero(t, y.stats().Parked)
+	}
+}
