@@ -100,10 +100,7 @@ func policyFor(order string, workers int) (retry.Policy, error) {
 	return retry.Policy{}, fmt.Errorf("--order %s: there are all, key and none", order)
 }
 
-var (
-	errBroken  = errors.New("this record always fails")
-	errTooSoon = errors.New("this record is to come later")
-)
+var errBroken = errors.New("this record always fails")
 
 // obey does what the value says.
 func obey(value []byte, delays *work.Delays) error {
@@ -122,7 +119,7 @@ func obey(value []byte, delays *work.Delays) error {
 	}
 	wait, err := delays.Call(v)
 	if err == nil && wait > 0 {
-		err = retry.After(errTooSoon, wait)
+		err = retry.Snooze(wait) // not an attempt, and no sign of an outage
 	}
 	return err
 }
