@@ -48,7 +48,9 @@ func (t *Task) dispatchable() bool {
 }
 
 // careful says that a record may be taken although some are not done: not while crashes are suspected of one.
-func (t *Task) careful() bool { return !t.failure.suspects.active || t.crew.taken == 0 && t.crew.running == 0 }
+func (t *Task) careful() bool {
+	return !t.failure.suspects.active || t.crew.taken == 0 && t.crew.running == 0
+}
 
 // dispatchOne hands an item out or takes a record. It is false where nothing can be done now.
 func (t *Task) dispatchOne() bool {
@@ -140,19 +142,22 @@ func (t *Task) takeRecord() bool {
 	return true
 }
 
-// entryWouldPass says that the record at the head would become an entry that is due at once, beside items of its key that are not done.
+// entryWouldPass says that the record at the head, or one before it that is gone, would become an entry that is due at once beside items of its
+// key that are not done.
 func (t *Task) entryWouldPass(q *queue, i int, r *Record) bool {
-	if !t.crew.occupied(r.Key) {
-		return false
-	}
 	if q.redrives {
-		return true
+		return t.crew.occupied(r.Key)
 	}
-	if t.failure.pool == nil || t.failure.pool.index.Inert() == 0 {
+	p := t.failure.pool
+	if p == nil || p.index.Inert() == 0 {
 		return false
 	}
-	item, inert := t.failure.pool.index.Find(t.origin(i, r.Offset))
-	return item != nil && inert
+	t.overdue(i, r.Offset)
+	if item := p.index.Overdue(t.cfg.Spec.Inputs[i].Topic, t.cfg.ID.Partition, r.Offset); item != nil && t.crew.occupied(item.Key) {
+		return true // it comes before the record at the head, and may be of its key
+	}
+	item, inert := p.index.Find(t.origin(i, r.Offset))
+	return item != nil && inert && t.crew.occupied(r.Key)
 }
 
 // full says that no more may be taken while the first record of a window is not done.
