@@ -55,7 +55,7 @@ func (t *Task) failureWake(at func(ms int64)) {
 		return
 	}
 	if f.pool != nil && !t.halted() {
-		if due := f.pool.index.NextDue(); due != never && (due > t.now || t.crew == nil || t.crew.roomForRetry(t.in.next() >= 0) && t.careful()) {
+		if due := f.pool.index.NextDue(); due > t.now && due != never { // what is due already is work, not a time
 			at(due)
 		}
 	}

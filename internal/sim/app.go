@@ -12,9 +12,13 @@ const (
 	topicWords  = "app-words-repartition"
 	topicCounts = "app-counts-changelog"
 	topicOut    = "out"
+	topicParked = "app-words-retry"
+	topicDead   = "app-words-dlq"
 )
 
-func topics() []string { return []string{topicCounts, topicWords, topicIn, topicOut} }
+func topics() []string {
+	return []string{topicCounts, topicWords, topicIn, topicOut, topicParked, topicDead}
+}
 
 // topology is the application: the word of each input record goes to the words, keyed by it, and there the records of each word are counted.
 func (p *process) topology() []*task.Spec {
@@ -23,11 +27,28 @@ func (p *process) topology() []*task.Spec {
 		Build: func(env *task.Env) (*task.Graph, error) { return p.splitter(env), nil },
 	}
 	count := &task.Spec{
-		Subtopology: 1, Inputs: []task.Input{{Topic: topicWords, Repartition: true}}, Dests: []task.Dest{{Topic: topicOut}},
-		Stores: []task.Store{{Spec: statestore.Spec{Name: "counts"}, Changelog: topicCounts}},
-		Build:  func(env *task.Env) (*task.Graph, error) { return p.counter(env), nil },
+		Subtopology: 1, Inputs: []task.Input{{Topic: topicWords, Repartition: true, DeadLetters: 2}}, Dests: []task.Dest{{Topic: topicOut}, {Topic: topicDead}},
+		Stores: stores(&p.w.failing), Failure: p.w.failing.policy,
+		Build: func(env *task.Env) (*task.Graph, error) { return p.counter(env), nil },
+	}
+	if p.w.failing.aside() {
+		count.Retries = storeParked + 1
 	}
 	return []*task.Spec{split, count}
+}
+
+// The stores of subtopology 1.
+const (
+	storeCounts = iota
+	storeParked // only where records are put aside
+)
+
+func stores(f *failing) []task.Store {
+	all := []task.Store{{Spec: statestore.Spec{Name: "counts"}, Changelog: topicCounts}}
+	if f.aside() {
+		all = append(all, task.Store{Spec: statestore.Spec{Name: "retry", Ordered: true}, Changelog: topicParked})
+	}
+	return all
 }
 
 func (p *process) splitter(env *task.Env) *task.Graph {
@@ -40,16 +61,22 @@ func (p *process) splitter(env *task.Env) *task.Graph {
 }
 
 func (p *process) counter(env *task.Env) *task.Graph {
-	store, last := env.Store(0), int64(-1)
+	store, life := env.Store(storeCounts), p.lifeOf(env)
 	emit := func(key []byte, row statestore.Row) {
 		b := append(env.Tail(), key...)
 		env.Send(0, -1, append(b, row.Value...), len(key), len(row.Value), row.Timestamp, nil)
 	}
 	g := &task.Graph{Inputs: []func(*task.Record){func(r *task.Record) {
-		p.w.oracle.processed(p, env, &last)
+		id := recordID(r.Value)
+		kind, failed := p.tries(env, life, id)
+		late := p.w.failing.fates[id].late
+		if failed != nil && !late {
+			fail(env, kind, failed)
+			return
+		}
 		row, _, err := store.Get(r.Key)
 		if err == nil {
-			row = statestore.Row{Value: counted(row.Value, recordID(r.Value), p.w.cfg.Records), Timestamp: max(row.Timestamp, r.Timestamp)}
+			row = statestore.Row{Value: counted(row.Value, id, p.w.cfg.Records), Timestamp: max(row.Timestamp, r.Timestamp)}
 			err = store.Put(r.Key, row.Value, row.Timestamp)
 		}
 		if err != nil {
@@ -59,11 +86,23 @@ func (p *process) counter(env *task.Env) *task.Graph {
 		if p.w.mood.perUpdate {
 			emit(r.Key, row)
 		}
+		if failed != nil {
+			fail(env, kind, failed)
+			return
+		}
+		p.w.oracle.counts(p, env, life, string(r.Key))
 	}}}
 	if !p.w.mood.perUpdate {
-		g.Tables = []task.Table{{Store: 0, Node: "count", Emit: func(key []byte, now statestore.Row, _ bool, _ statestore.Row, _ bool) { emit(key, now) }}}
+		g.Tables = []task.Table{{Store: storeCounts, Node: "count", Emit: func(key []byte, now statestore.Row, _ bool, _ statestore.Row, _ bool) { emit(key, now) }}}
 	}
 	return g
+}
+
+func fail(env *task.Env, kind task.Kind, err error) {
+	if kind == task.KindPanic {
+		panic(err)
+	}
+	env.Fail("count", kind, err)
 }
 
 // A row is the count in eight bytes, then one bit for each input record.

@@ -74,7 +74,7 @@ func (p *process) carry(a engine.Action) {
 		p.tellTask(a.Task, a.Epoch, a.Event)
 	case engine.ToSender:
 		if t, ok := a.Event.(engine.Tenure); ok {
-			p.w.oracle.changes(t.Partition).granted(t)
+			p.w.oracle.changes(t.TopicPartition).granted(t)
 		}
 		p.sender.put(a.Event)
 	case engine.Wake:

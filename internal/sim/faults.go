@@ -161,6 +161,7 @@ func (w *world) compact() {
 	w.fault("compaction")
 	for p := range w.cfg.Parts {
 		w.compactLog(counts(p))
+		w.compactLog(parkedAt(p))
 	}
 	w.collect()
 }
@@ -183,6 +184,9 @@ func (w *world) compactLog(tp task.TopicPartition) int64 {
 // truncate compacts a changelog and then cuts off its beginning, in which nothing is left.
 func (w *world) truncate() {
 	tp := counts(int32(w.rng.IntN(int(w.cfg.Parts))))
+	if w.failing.aside() && w.rng.IntN(2) == 0 {
+		tp.Topic = topicParked
+	}
 	first := w.compactLog(tp)
 	w.fault("%v is cut off before %d", tp, first)
 	w.oracle.cut = true
@@ -314,7 +318,7 @@ func (w *world) linksOf(p *process) []*link {
 func (w *world) holdRequest() { w.someHost().hold = true }
 
 func (h *host) held(l *link, r modelbroker.ProduceRequest) bool {
-	isLog := func(b modelbroker.ProduceBatch) bool { return b.Topic == topicCounts }
+	isLog := func(b modelbroker.ProduceBatch) bool { return isLog(b.Topic) }
 	if !h.hold || h.w.healed || !slices.ContainsFunc(r.Batches, isLog) {
 		return false
 	}

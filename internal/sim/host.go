@@ -58,6 +58,8 @@ type process struct {
 	name       string
 	dead       bool
 	failing    bool      // a write failed: it ends with an error
+	doomed     bool      // a record has killed it
+	starting   *taskRun  // whose nodes are being made
 	evicted    time.Time // an operator has removed it from the group, and it may not know before
 	evictedAt  int32     // the generation then
 	answered   uint64    // the last request that was answered

@@ -72,6 +72,15 @@ const (
 	Demoted                        // an owner became a standby
 	ColdRestore                    // an owner had to restore what it was to run
 	Cleaned                        // the state of a task that nobody used was deleted
+	RecordFailed                   // the application could not count a record
+	RecordKilled                   // a record ended the process with it
+	Outage                         // a record met an outage of what the application depends on
+	RecordParked                   // a record was put aside
+	RecordRecovered                // one that had been put aside was counted
+	RecordDead                     // a dead letter was written
+	CrashDead                      // and the record had killed processes
+	RecordAsleep                   // a record had been put aside and was read again
+	BreakerOpened                  // a task took records for an outage
 	kinds
 )
 
@@ -84,7 +93,8 @@ var kindNames = [kinds]string{
 	"process added", "drain", "scale-in", "rolling restart", "upgrade", "leader killed", "learner killed", "learned owner killed", "standby's directory lost",
 	"coordinator moved amid a move", "slow reads of a changelog", "stuck reads of a changelog", "learner stalled", "board request lost", "board request late",
 	"task learned", "copy promoted", "task handed over", "needless pause", "release overdue", "standby took over", "owner became standby",
-	"cold restore", "state cleaned",
+	"cold restore", "state cleaned", "record failed", "record killed a process", "outage", "record put aside", "record recovered", "dead letter",
+	"dead letter of a killer", "record put aside and read again", "breaker opened",
 }
 
 func (k Kind) String() string {

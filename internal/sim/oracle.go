@@ -8,6 +8,7 @@ import (
 	"github.com/understudy-streams/understudy/internal/engine"
 	"github.com/understudy-streams/understudy/internal/kcode"
 	"github.com/understudy-streams/understudy/internal/modelbroker"
+	"github.com/understudy-streams/understudy/retry"
 	"github.com/understudy-streams/understudy/statestore"
 	"github.com/understudy-streams/understudy/task"
 )
@@ -28,7 +29,9 @@ type oracle struct {
 	split      map[int]bool           // records that are in the words
 	counted    map[int]bool           // records that are in the changelog
 	compacted  bool
-	logsOf     []*changes                    // the changelogs, by partition
+	logsOf     []*changes // the changelogs of counts, by partition
+	parkedOf   []*changes // those of records put aside
+	failed     failed
 	reached    map[task.TopicPartition]int64 // the furthest that was ever committed
 	outOfOrder map[int32]bool                // partitions of the output that a stranger wrote to
 	rows       map[task.TopicPartition]boardRow
@@ -54,8 +57,10 @@ func (o *oracle) init(w *world) {
 		rows: map[task.TopicPartition]boardRow{}, shownBy: map[readiness]bool{},
 	}
 	o.rounds.o = o
-	for range w.cfg.Parts {
-		o.logsOf = append(o.logsOf, newChanges(o))
+	o.failed.init(o)
+	for part := range w.cfg.Parts {
+		o.logsOf = append(o.logsOf, newChanges(o, counts(part), storeCounts))
+		o.parkedOf = append(o.parkedOf, newChanges(o, parkedAt(part), storeParked))
 	}
 }
 
@@ -114,13 +119,14 @@ func (o *oracle) appended(c *call, b modelbroker.ProduceBatch, base int64) {
 	for _, r := range b.Records {
 		log = append(log, written{record: true, key: string(r.Key), value: bytes.Clone(r.Value), by: p, strange: strange})
 		o.count(b.TopicPartition, r)
+		o.failed.appended(p, b.TopicPartition, r)
 	}
 	o.logs[b.TopicPartition] = log
 	if !strange && b.Topic == topicCounts {
-		o.changes(b.Partition).wrote(p, b)
+		o.changes(b.TopicPartition).wrote(p, b)
 	}
 	if !strange && b.Topic == topicOut {
-		o.changes(b.Partition).emitted(p, b)
+		o.changes(b.TopicPartition).emitted(p, b)
 	}
 }
 
@@ -128,7 +134,7 @@ func (o *oracle) appended(c *call, b modelbroker.ProduceBatch, base int64) {
 func (o *oracle) sent(p *process, r modelbroker.ProduceRequest) {
 	for _, b := range r.Batches {
 		id := task.ID{Subtopology: 1, Partition: b.Partition} // counts and their outputs are partitioned by the same key
-		if q := o.last[id]; q != p && (b.Topic == topicCounts || b.Topic == topicOut) && !p.mayNotKnow() {
+		if q := o.last[id]; q != p && ofCounts(b.Topic) && !p.mayNotKnow() {
 			o.w.violatedAt(b.TopicPartition, "%s sends records of task %v, which %s runs", p.name, id, nameOf(q))
 		}
 	}
@@ -165,9 +171,13 @@ func (o *oracle) committed(c modelbroker.Commit) {
 	case c.Offset < c.Before:
 		o.w.violatedAt(tp, "the committed offset of %v goes back from %d to %d", tp, c.Before, c.Offset)
 	}
-	id, done := task.ID{Subtopology: 0, Partition: tp.Partition}, o.split
+	id, done := task.ID{Subtopology: 0, Partition: tp.Partition}, func(_ int64, n int) bool { return o.split[n] }
 	if tp.Topic == topicWords {
-		id.Subtopology, done = 1, o.counted
+		id.Subtopology = 1
+		done = func(at int64, n int) bool { return o.failed.done(tp, at, n) || o.failed.isParked(tp, at) }
+	}
+	if _, err := retry.ParseMetadata(c.Metadata, c.Offset, -1); err != nil {
+		o.w.violatedAt(tp, "a commit of %v says what nobody can read: %v", tp, err)
 	}
 	for _, q := range o.runs[id] {
 		if q != p && !q.drowsy() && !q.abandoned(id) {
@@ -179,7 +189,7 @@ func (o *oracle) committed(c modelbroker.Commit) {
 		if !log[at].record {
 			continue // a marker
 		}
-		if n := recordID(log[at].value); !done[n] {
+		if n := recordID(log[at].value); !done(at, n) {
 			o.w.violatedAt(tp, "%v is committed up to %d, but record %d at %d left no trace", tp, c.Offset, n, at)
 		}
 	}
@@ -231,10 +241,14 @@ func (o *oracle) stopped(p *process, id task.ID) {
 	}
 }
 
-// processed holds a unit against S1: nobody else runs the task, unless one of the two has slept.
+// processed holds a unit against S1, and the order of records.
 func (o *oracle) processed(p *process, env *task.Env, last *int64) {
-	id := env.ID()
 	o.follows(p, env, last)
+	o.runsAlone(p, env.ID())
+}
+
+// runsAlone holds a unit against S1: nobody else runs the task, unless one of the two has slept.
+func (o *oracle) runsAlone(p *process, id task.ID) {
 	mine := false
 	for _, q := range o.runs[id] {
 		mine = mine || q == p

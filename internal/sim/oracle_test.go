@@ -22,7 +22,7 @@ func TestOracleNotices(t *testing.T) {
 	words := task.TopicPartition{Topic: topicWords}
 	produced := func(w *world, p *process, tp task.TopicPartition, records ...task.OutRecord) {
 		end := int64(len(w.oracle.logs[tp]))
-		w.oracle.appended(&call{link: &link{w: w, p: p}, sent: w.now}, modelbroker.ProduceBatch{TopicPartition: tp, Epoch: int16(w.oracle.changes(tp.Partition).grant), Records: records}, end)
+		w.oracle.appended(&call{link: &link{w: w, p: p}, sent: w.now}, modelbroker.ProduceBatch{TopicPartition: tp, Epoch: int16(w.oracle.changes(tp).grant), Records: records}, end)
 	}
 	row := func(ids ...int) []byte {
 		b := counted(nil, ids[0], 120)
@@ -32,7 +32,7 @@ func TestOracleNotices(t *testing.T) {
 		return b
 	}
 	memory := func(w *world, id task.ID) statestore.TaskStores {
-		ts, err := w.hosts[0].disk.Open(id, []statestore.Spec{{Name: "counts"}})
+		ts, err := w.hosts[0].disk.Open(id, w.specs())
 		require.NoError(t, err)
 		return ts
 	}
@@ -82,7 +82,7 @@ func TestOracleNotices(t *testing.T) {
 			produced(w, a, counts(0), task.OutRecord{Key: []byte("w"), Value: row(1)})
 		}, "a late batch of A1 went into app-counts-changelog-0 at 2, behind the first one of B1, who has the task now"},
 		{"a batch of an owner's earlier time", func(w *world, a, _ *process) {
-			w.oracle.changes(0).granted(engine.Tenure{TopicPartition: counts(0), Generation: 4})
+			w.oracle.changes(counts(0)).granted(engine.Tenure{TopicPartition: counts(0), Generation: 4})
 			w.oracle.running(a, id)
 			produced(w, a, counts(0), task.OutRecord{Key: []byte("w"), Value: row(2)})
 			w.oracle.appended(&call{link: &link{w: w, p: a}, sent: w.now}, modelbroker.ProduceBatch{TopicPartition: counts(0), Epoch: 3, Records: []task.OutRecord{{Key: []byte("w"), Value: row(1)}}}, 1)
@@ -100,14 +100,14 @@ func TestOracleNotices(t *testing.T) {
 			w.oracle.restartable("A1", id, ts)
 		}, "the store of task 1_0 at 0 and what follows do not make what its changelog says"},
 		{"a task that does not see what it has sealed", func(w *world, a, _ *process) {
-			owner, err := task.New(task.Config{ID: id, Spec: a.topology()[1], Stores: []statestore.Reader{memory(w, id).Reader(0)}, Positions: []int64{0}})
+			owner, err := task.New(task.Config{ID: id, Spec: a.topology()[1], Stores: readers(memory(w, id), len(w.specs())), Positions: []int64{0}})
 			require.NoError(t, err)
 			r := &taskRun{p: a, key: lifeKey{task: id}, owner: owner, view: map[string][]byte{}}
 			w.oracle.sealed(r, &task.Sealed{Stores: []task.SealedStore{{Changes: []statestore.Change{{Key: []byte("w1"), Value: row(1, 2)}}}}})
 		}, "A1: task 1_0 has a count of 0 for w1 and has sealed 2"},
 		{"a store that is not its changelog", func(w *world, a, _ *process) {
 			produced(w, a, counts(0), task.OutRecord{Key: []byte("w"), Value: row(1)})
-			ts, err := w.hosts[0].disk.Open(id, []statestore.Spec{{Name: "counts"}})
+			ts, err := w.hosts[0].disk.Open(id, w.specs())
 			require.NoError(t, err)
 			require.NoError(t, ts.Apply(&statestore.Batch{Stores: []statestore.StoreBatch{{
 				Position: 1, Changes: []statestore.Change{{Key: []byte("w"), Value: row(1, 1)}},
@@ -116,7 +116,7 @@ func TestOracleNotices(t *testing.T) {
 		}, "is not that of its changelog: count 2, not 1"},
 		{"a store that has more than its changelog", func(w *world, a, _ *process) {
 			w.oracle.running(a, id)
-			ts, err := w.hosts[0].disk.Open(id, []statestore.Spec{{Name: "counts"}})
+			ts, err := w.hosts[0].disk.Open(id, w.specs())
 			require.NoError(t, err)
 			require.NoError(t, ts.Apply(&statestore.Batch{Stores: []statestore.StoreBatch{{Changes: []statestore.Change{{Key: []byte("w"), Value: row(1)}}}}}))
 			w.oracle.applied(a, engine.Apply{Task: id}, &openStores{ts})
@@ -251,4 +251,11 @@ func running(t *testing.T) *engine.Engine {
 	e.Step(epoch, engine.TopicsReady{})
 	require.Equal(t, engine.Rebalancing, e.State())
 	return e
+}
+
+func readers(s statestore.TaskStores, n int) (all []statestore.Reader) {
+	for i := range n {
+		all = append(all, s.Reader(i))
+	}
+	return all
 }

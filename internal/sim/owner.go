@@ -10,15 +10,16 @@ import (
 
 // taskRun is the goroutine of one life of a task.
 type taskRun struct {
-	p       *process
-	key     lifeKey
-	box     lane
-	wake    wakeup
-	owner   *task.Owner
-	inputs  []task.TopicPartition
-	view    map[string][]byte // what its store holds: what it began with and what it has sealed since
-	working bool
-	closed  bool
+	p        *process
+	key      lifeKey
+	box      lane
+	wake     wakeup
+	owner    *task.Owner
+	inputs   []task.TopicPartition
+	view     map[string][]byte // what its counts are: what it began with and what it has sealed since
+	counting *counting         // what it has counted
+	working  bool
+	closed   bool
 }
 
 // tellTask puts an event into a task's mailbox. One for a task that has ended is dropped.
@@ -32,7 +33,7 @@ func (p *process) startTask(a engine.StartTask) {
 	r := &taskRun{p: p, key: lifeKey{a.Task, a.Epoch}}
 	spec := p.spec[a.Task.Subtopology]
 	c := task.Config{
-		ID: a.Task, Epoch: a.Epoch, Spec: spec, Positions: a.Positions, StreamTime: a.StreamTime,
+		ID: a.Task, Epoch: a.Epoch, Spec: spec, Positions: a.Positions, Committed: a.Committed, Announce: true, StreamTime: a.StreamTime,
 		Partitions: func(string) int32 { return p.w.cfg.Parts }, CommitInterval: p.w.mood.commit, Seed: p.w.rng.Uint64(),
 	}
 	if s := p.stores[lifeKey{a.Task, a.Stores}]; s != nil {
@@ -40,7 +41,8 @@ func (p *process) startTask(a engine.StartTask) {
 			c.Stores = append(c.Stores, statestore.Reader(s.Reader(i)))
 		}
 		p.w.oracle.restored(p, a.Task, s)
-		r.view = rows(s.Reader(0))
+		r.view = rows(s.Reader(storeCounts))
+		r.counting = newCounting(a.Positions[0], p.w.asideIn(s))
 	}
 	for _, in := range spec.Inputs {
 		r.inputs = append(r.inputs, task.TopicPartition{Topic: in.Topic, Partition: a.Task.Partition})
@@ -48,7 +50,9 @@ func (p *process) startTask(a engine.StartTask) {
 	p.tasks[r.key] = r
 	p.w.oracle.running(p, a.Task)
 	p.w.send(&r.box, p.w.upTo(p.w.mood.hop), p, func() {
+		p.starting = r
 		owner, err := task.New(c)
+		p.starting = nil
 		if err != nil {
 			p.w.violated("%s: task %v: %v", p.name, a.Task, err)
 			return
@@ -72,7 +76,12 @@ func (r *taskRun) step(ev task.Event) {
 	if _, ok := ev.(task.Work); !ok {
 		w.traceTask(r, ev)
 	}
-	r.carry(r.owner.Step(w.now.Add(r.p.host.skew), ev))
+	actions := r.owner.Step(w.now.Add(r.p.host.skew), ev)
+	if r.p.doomed {
+		r.p.host.dies()
+		return
+	}
+	r.carry(actions)
 	r.kick()
 }
 

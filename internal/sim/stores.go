@@ -9,6 +9,14 @@ import (
 	"github.com/understudy-streams/understudy/task"
 )
 
+// specs are the stores of a task of subtopology 1.
+func (w *world) specs() (all []statestore.Spec) {
+	for _, s := range stores(&w.failing) {
+		all = append(all, s.Spec)
+	}
+	return all
+}
+
 // openStores are the stores of one life of a task.
 type openStores struct{ statestore.TaskStores }
 

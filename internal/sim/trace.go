@@ -43,13 +43,15 @@ const (
 	loses
 )
 
-// parts is a set of partitions: 16 of each topic.
+// parts is a set of partitions: 10 of each topic.
 type parts uint64
+
+const perTopic = 10
 
 func partOf(tp task.TopicPartition) parts {
 	for i, topic := range topics() {
-		if topic == tp.Topic && tp.Partition < 16 {
-			return 1 << (16*i + int(tp.Partition))
+		if topic == tp.Topic && tp.Partition < perTopic {
+			return 1 << (perTopic*i + int(tp.Partition))
 		}
 	}
 	return 0
@@ -61,7 +63,7 @@ func partsOf(id task.ID) parts {
 		return partOf(task.TopicPartition{Topic: topicIn, Partition: id.Partition})
 	}
 	var all parts
-	for _, topic := range []string{topicWords, topicCounts, topicOut} {
+	for _, topic := range []string{topicWords, topicCounts, topicOut, topicParked, topicDead} {
 		all |= partOf(task.TopicPartition{Topic: topic, Partition: id.Partition})
 	}
 	return all
@@ -71,7 +73,7 @@ func (p parts) String() string {
 	var out []string
 	for p != 0 {
 		i := bits.TrailingZeros64(uint64(p))
-		out = append(out, task.TopicPartition{Topic: topics()[i/16], Partition: int32(i % 16)}.String())
+		out = append(out, task.TopicPartition{Topic: topics()[i/perTopic], Partition: int32(i % perTopic)}.String())
 		p &^= 1 << i
 	}
 	return strings.Join(out, ", ")

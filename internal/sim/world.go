@@ -18,6 +18,7 @@ var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 type world struct {
 	cfg       Config
 	mood      mood
+	failing   failing
 	rng       *rand.Rand
 	now       time.Time
 	queue     queue
@@ -70,12 +71,15 @@ func newWorld(cfg Config) *world {
 		cfg: cfg, rng: rng, now: epoch, calls: map[uint64]*call{}, links: map[modelbroker.Conn]*link{},
 		mood: newMood(rng, cfg.Calm), trace: newTrace(cfg.Trace),
 	}
+	w.failing = newFailing(cfg, &w.mood)
 	w.oracle.init(w)
 	topics := map[string]modelbroker.TopicConfig{}
-	for _, name := range []string{topicIn, topicWords, topicOut} {
+	for _, name := range []string{topicIn, topicWords, topicOut, topicDead} {
 		topics[name] = modelbroker.TopicConfig{Partitions: cfg.Parts}
 	}
-	topics[topicCounts] = modelbroker.TopicConfig{Partitions: cfg.Parts, Configs: map[string]string{"cleanup.policy": "compact"}}
+	for _, name := range []string{topicCounts, topicParked} {
+		topics[name] = modelbroker.TopicConfig{Partitions: cfg.Parts, Configs: map[string]string{"cleanup.policy": "compact"}}
+	}
 	w.broker = modelbroker.New(modelbroker.Config{
 		Brokers: cfg.Brokers, Topics: topics, Seed: cfg.Seed, Failover: 2 * time.Second, Load: w.mood.load,
 		LeaderSettle: w.upTo(20 * time.Millisecond), MinSession: time.Second, Committed: w.oracle.committed,

@@ -1,0 +1,197 @@
+package sim
+
+import (
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/understudy-streams/understudy/retry"
+	"github.com/understudy-streams/understudy/task"
+)
+
+// failing is what a seed makes of records that fail: what the application does about them, and which do. Its numbers are drawn by themselves,
+// so that everything else of a seed is as it would be without.
+type failing struct {
+	policy retry.Policy
+	set    retry.Settings
+	fates  []fate // of each input record
+	tries  []int  // of each, over all processes
+	outage [2]time.Duration
+}
+
+// fate is what happens to the application when it counts a record.
+type fate struct {
+	kind  fateKind
+	times int  // how often; for some kinds it is always
+	late  bool // when it has written and sent already
+}
+
+type fateKind uint8
+
+const (
+	succeeds    fateKind = iota
+	fails                // a number of times
+	panics               // a number of times
+	waits                // a number of times it wants to be tried again after a while, which is no attempt
+	named                // a number of times it names the time of the next try itself
+	lasts                // it fails always
+	refuses              // it fails for good
+	leaves               // it says that it is to be skipped
+	deadly               // it ends the process with it, a number of times
+	laterDeadly          // it fails once, and ends the process from then on
+)
+
+// Errors of the application.
+var (
+	errFlaky  = errors.New("does not work yet")
+	errBroken = errors.New("never works")
+	errDown   = &outageError{}
+)
+
+type outageError struct{}
+
+func (*outageError) Error() string { return "the service is down" }
+
+// asked is the wait that a record asks for itself.
+const asked = 300 * time.Millisecond
+
+func newFailing(cfg Config, m *mood) failing {
+	rng := rand.New(rand.NewPCG(cfg.Seed, 0x6661696c))
+	f := failing{fates: make([]fate, cfg.Records), tries: make([]int, cfg.Records)}
+	if rng.IntN(5) == 0 {
+		return f
+	}
+	f.policy = newPolicy(rng)
+	f.set = f.policy.Settings()
+	rare := []float64{0.02, 0.1, 0.4}[rng.IntN(3)]
+	for i := range f.fates {
+		if rng.Float64() < rare {
+			f.fates[i] = f.newFate(rng)
+		}
+	}
+	if cfg.Calm || m.planned {
+		return f
+	}
+	if rng.IntN(6) == 0 {
+		f.fates[rng.IntN(len(f.fates))] = fate{kind: deadly, times: []int{1, 3, 100}[rng.IntN(3)], late: rng.IntN(2) == 0}
+	}
+	if rng.IntN(5) == 0 {
+		at := time.Duration(rng.Int64N(int64(faultTime)))
+		f.outage = [2]time.Duration{at, at + time.Duration(rng.Int64N(int64(5*time.Second)))}
+	}
+	return f
+}
+
+// newPolicy draws what becomes of records that fail.
+func newPolicy(rng *rand.Rand) retry.Policy {
+	pick := func(of ...retry.Option) retry.Option { return of[rng.IntN(len(of))] }
+	first := []time.Duration{10 * time.Millisecond, 100 * time.Millisecond, 400 * time.Millisecond}[rng.IntN(3)]
+	options := []retry.Option{
+		retry.Inline(1 + rng.IntN(2)), retry.Backoff(first, 4*first), retry.Crashes(1 + rng.IntN(2)), pick(retry.ThenDeadLetter(), retry.ThenSkip()),
+	}
+	breaker := pick(retry.NoBreaker(), retry.Breaker(3, 500*time.Millisecond), retry.Breaker(20, 2*time.Second))
+	attempts := pick(retry.Attempts(2), retry.Attempts(4), retry.Attempts(retry.Forever))
+	switch rng.IntN(4) {
+	case 0:
+		return retry.Ordered(append(options, attempts)...)
+	case 1:
+		return retry.Parallel(append(options, attempts, breaker, pick(retry.Parked(3, 1<<20), retry.Parked(1000, 1<<20)))...)
+	}
+	return retry.KeyOrdered(append(options, attempts, breaker,
+		pick(retry.Depth(2), retry.Depth(1000)), pick(retry.WithFollowers(retry.FollowersGoOn), retry.WithFollowers(retry.FollowersToo)))...)
+}
+
+func (f *failing) newFate(rng *rand.Rand) fate {
+	all := []fateKind{fails, fails, fails, panics, waits, named, refuses, leaves}
+	if f.set.Attempts > 0 {
+		all = append(all, lasts)
+	}
+	return fate{kind: all[rng.IntN(len(all))], times: 1 + rng.IntN(4), late: rng.IntN(2) == 0}
+}
+
+// aside says that records are put aside.
+func (f *failing) aside() bool {
+	return f.set.Mode == retry.ModeKeyOrdered || f.set.Mode == retry.ModeParallel
+}
+
+// mayEnd says that a record may fail for good, or leave.
+func (f *failing) mayEnd(id int) bool {
+	switch t := f.fates[id]; t.kind {
+	case lasts, refuses, leaves, deadly, laterDeadly:
+		return true
+	case fails, panics, named:
+		return f.set.Attempts > 0 && t.times >= f.set.Attempts || f.suffers()
+	}
+	return f.suffers()
+}
+
+// suffers says that any record may fail for good: of what others do, or of an outage.
+func (f *failing) suffers() bool {
+	return f.set.Mode != retry.ModeStop && (f.outage[1] > 0 && f.set.Attempts > 0 || f.set.Mode == retry.ModeKeyOrdered && f.set.Followers == retry.FollowersToo)
+}
+
+// mustEnd says that a record can never be counted.
+func (f *failing) mustEnd(id int) bool {
+	switch f.fates[id].kind {
+	case lasts, refuses, leaves:
+		return true
+	}
+	return false
+}
+
+// mayVanish says that a record may leave no trace.
+func (f *failing) mayVanish(id int) bool {
+	return f.fates[id].kind == leaves || f.set.Then == retry.EndSkip && f.mayEnd(id)
+}
+
+// meets is what happens when the application counts a record.
+func (w *world) meets(p *process, id int) (task.Kind, error) {
+	f := &w.failing
+	if at := w.now.Sub(epoch); at >= f.outage[0] && at < f.outage[1] {
+		w.saw(Outage)
+		return task.KindProcess, errDown
+	}
+	t := f.fates[id]
+	if t.kind == succeeds {
+		return "", nil
+	}
+	f.tries[id]++
+	n := f.tries[id]
+	if n > t.times && (t.kind == fails || t.kind == panics || t.kind == waits || t.kind == named || t.kind == deadly) {
+		return "", nil
+	}
+	w.saw(RecordFailed)
+	switch t.kind {
+	case waits:
+		return task.KindProcess, retry.Snooze(asked)
+	case named:
+		return task.KindProcess, retry.After(errFlaky, asked)
+	case lasts:
+		return task.KindProcess, errBroken
+	case refuses:
+		if id%2 == 0 {
+			return task.KindDecode, errBroken
+		}
+		return task.KindProcess, retry.Permanent(errBroken)
+	case leaves:
+		return task.KindProcess, retry.Skip("of no use")
+	case laterDeadly:
+		if n == 1 {
+			return task.KindProcess, errFlaky
+		}
+		p.doomed = true
+	case deadly:
+		p.doomed = true
+	case panics:
+		return task.KindPanic, errFlaky
+	}
+	return task.KindProcess, errFlaky
+}
+
+// dies ends a process in the middle of a record.
+func (h *host) dies() {
+	h.w.fault("a record deadly %s", h.p.name)
+	h.w.saw(RecordKilled)
+	h.crash()
+	h.w.after(h.w.upTo(time.Second), nil, h.start)
+}
