@@ -184,3 +184,26 @@ func TestCopiesThatHaveCaughtUpShareWhatTheyMayHold(t *testing.T) {
 	require.Len(t, bounds, n)
 	require.Less(t, sum, 3*w.e.cfg.RestoreBytes)
 }
+
+// There is nothing to read for it, so nothing would come that lets the task go on.
+func TestCopyThatWaitsForItsTurnAndLacksNothingIsMadeActiveAtOnce(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.RestoreBytes = 1000 })
+	w.joinGroup()
+	large := task.ID{Subtopology: 1, Partition: 1}
+	w.assignPlan(assignor.PlanData{Members: 2, Standbys: []assignor.Copy{{Task: large, Owner: "other"}, {Task: id10, Owner: "other"}}})
+	w.stores(large, statestore.NoPosition)
+	w.listed(latest[ListOffsets](w), 0, 1e9)
+	w.stores(id10, 8)
+	w.listed(latest[ListOffsets](w), 0, 8)
+	require.Len(t, w.notices(NoticeRestoreBegin), 1)
+	b := changelog(8, 7)
+	b.Bytes, b.HighWatermark = 5000, 1e9
+	w.step(Restored{Source: FetchSource{TopicPartition: task.TopicPartition{Topic: "log", Partition: 1}, Task: large, Epoch: w.key(large)}, Batch: b})
+	w.rebalance()
+	w.assignPlan(assignor.PlanData{Members: 2, Active: []task.ID{id10}, Standbys: []assignor.Copy{{Task: large, Owner: "other"}}})
+	require.True(t, w.e.lives[id10].restore[0].waits)
+	w.committedAt(100, latest[FetchOffsets](w))
+	require.Empty(t, ever[StartTask](w))
+	w.listed(latest[ListOffsets](w), 0, 8)
+	require.Len(t, ever[StartTask](w), 1)
+}

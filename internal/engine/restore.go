@@ -73,10 +73,11 @@ func (e *Engine) endPart(l *life, p *restorePart) {
 		e.note(Notice{Kind: NoticeWiped, Task: l.id, Part: p.tp, Position: p.read, End: p.end, Text: fmt.Sprintf(
 			"the store has read up to offset %d, but the changelog ends at %d: records of it were lost", p.read, p.end)})
 		e.anewPart(l, p)
-	case p.wiping, p.waits:
+	case p.wiping:
 	case p.pos >= p.end && p.writing < 0:
-		p.done = true
+		p.done, p.waits = true, false // one that waits for its turn would be given nothing to read
 		e.removeRoute(l.source(p))
+	case p.waits:
 	default:
 		e.writePart(l, p)
 	}

@@ -155,10 +155,11 @@ func (p *process) tries(env *task.Env, c *counting, id int) (task.Kind, error) {
 	}
 	o := &p.w.oracle
 	o.runsAlone(p, env.ID())
+	_, _, offset := env.Source()
+	aside := offset < c.front || c.loaded[offset]
 	o.failed.tried(p, env, c, id)
-	kind, err := p.w.meets(p, id)
+	kind, err := p.w.meets(p, id, aside)
 	if k := p.w.failing.fates[id].kind; err != nil && (k == waits || k == named) && err != errDown {
-		_, _, offset := env.Source()
 		c.due[offset] = due{env.WallClock() + asked.Milliseconds(), int64(p.host.skew)}
 	}
 	return kind, err

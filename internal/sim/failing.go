@@ -144,9 +144,12 @@ func (f *failing) mayVanish(id int) bool {
 	return f.fates[id].kind == leaves || f.set.Then == retry.EndSkip && f.mayEnd(id)
 }
 
-// meets is what happens when the application counts a record.
-func (w *world) meets(p *process, id int) (task.Kind, error) {
+// meets is what happens when the application counts a record; aside says that it was put aside before.
+func (w *world) meets(p *process, id int, aside bool) (task.Kind, error) {
 	f := &w.failing
+	if f.fates[id].kind == deadly && aside {
+		return "", nil
+	}
 	if at := w.now.Sub(epoch); at >= f.outage[0] && at < f.outage[1] {
 		w.saw(Outage)
 		return task.KindProcess, errDown
@@ -190,7 +193,7 @@ func (w *world) meets(p *process, id int) (task.Kind, error) {
 
 // dies ends a process in the middle of a record.
 func (h *host) dies() {
-	h.w.fault("a record deadly %s", h.p.name)
+	h.w.fault("a record kills %s", h.p.name)
 	h.w.saw(RecordKilled)
 	h.crash()
 	h.w.after(h.w.upTo(time.Second), nil, h.start)
