@@ -30,7 +30,15 @@ func (w *world) heal() {
 		}
 	}
 	w.oracle.rounds.healed()
-	w.look(w.now.Add(healTime))
+	w.look(w.now.Add(w.healTime()))
+}
+
+// healTime is how long a run has to become whole. Records that kill have to do that several times, each for a session.
+func (w *world) healTime() time.Duration {
+	if w.failing.deadly {
+		return 4 * healTime
+	}
+	return healTime
 }
 
 // look waits until everything is done, then holds the outcome against the truth.
@@ -43,7 +51,7 @@ func (w *world) look(deadline time.Time) {
 		w.judge()
 		w.closeAll()
 	case w.now.After(deadline):
-		w.violated("not whole %v after the last fault: %s", healTime, missing)
+		w.violated("not whole %v after the last fault: %s", w.healTime(), missing)
 	default:
 		w.after(200*time.Millisecond, nil, func() { w.look(deadline) })
 	}

@@ -14,9 +14,10 @@ import (
 type failing struct {
 	policy retry.Policy
 	set    retry.Settings
-	fates  []fate // of each input record
-	tries  []int  // of each, over all processes
-	outage [2]time.Duration
+	fates  []fate           // of each input record
+	tries  []int            // of each, over all processes
+	outage [2]time.Duration // from when to when none can be counted
+	deadly bool             // one kills
 }
 
 // fate is what happens to the application when it counts a record.
@@ -73,6 +74,7 @@ func newFailing(cfg Config, m *mood) failing {
 		return f
 	}
 	if rng.IntN(6) == 0 {
+		f.deadly = true
 		f.fates[rng.IntN(len(f.fates))] = fate{kind: deadly, times: []int{1, 3, 100}[rng.IntN(3)], late: rng.IntN(2) == 0}
 	}
 	if rng.IntN(5) == 0 {

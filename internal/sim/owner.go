@@ -43,6 +43,11 @@ func (p *process) startTask(a engine.StartTask) {
 		p.w.oracle.restored(p, a.Task, s)
 		r.view = rows(s.Reader(storeCounts))
 		r.counting = newCounting(a.Positions[0], p.w.asideIn(s))
+		for offset := range r.counting.loaded {
+			if offset >= r.counting.from {
+				p.w.saw(RecordAsleep)
+			}
+		}
 	}
 	for _, in := range spec.Inputs {
 		r.inputs = append(r.inputs, task.TopicPartition{Topic: in.Topic, Partition: a.Task.Partition})
@@ -122,6 +127,10 @@ func (r *taskRun) carry(actions []task.Action) {
 			p.fetch.consumed(engine.FetchSource{TopicPartition: r.inputs[a.Input], Task: id, Epoch: epoch, Index: a.Input}, a.Bytes)
 		case task.Wake:
 			r.wake.move(p.w, a.At.Add(-p.host.skew), p, func() { r.step(task.Tick{}) })
+		case task.Noted:
+			if a.Kind == task.NoteOutage {
+				p.w.saw(BreakerOpened)
+			}
 		case task.Released:
 			if r.owner.State() != task.StateRunning { // else it answers a release that was taken back
 				p.w.oracle.stopped(p, id)
