@@ -373,6 +373,34 @@ func TestCrashSuspects(t *testing.T) {
 	require.Contains(t, strings.Join(append(b.out["dlq-0"], b.out["dlq-1"]...), " "), "v7")
 }
 
+// What is known of a record is handed on with the task, and is not forgotten by a runner that does not come to it either.
+func TestCrashSuspectsOutliveARelease(t *testing.T) {
+	for _, end := range []string{"release", "crash"} {
+		b := newBed(t, retry.Ordered(steady, retry.ThenDeadLetter()))
+		b.cfg.Announce = true
+		b.start(b.cfg)
+		b.fails["x"], b.how["x"] = -1, errKill
+		for b.letters() == 0 {
+			require.Less(t, b.ran["x"], 7, "deaths")
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				b.crash()
+				b.bringFrom([]string{"a:x"})
+				b.until(3)
+			}()
+			<-done
+			b.crash() // it begins, and gets nothing to do
+			if end == "release" {
+				b.step(Release{})
+				b.work()
+				require.Equal(t, StateReleased, b.owner.State())
+			}
+		}
+		require.Equal(t, 1, b.letters())
+	}
+}
+
 // errKill ends the process, as far as a test can: it ends the goroutine, which nothing recovers.
 var errKill = errors.New("kill")
 

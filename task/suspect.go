@@ -49,27 +49,24 @@ func (t *Task) loadSuspects() {
 		}
 		m := &t.cfg.Committed[i]
 		t.restored(i, m)
-		if !m.Running {
-			continue
-		}
-		crashed = true
 		s.starts = max(s.starts, m.Starts)
 		if m.Suspect >= t.commit.positions[i] {
-			in.died, in.deaths = m.Suspect, m.Deaths+1
-			in.single = m.Suspect + 1
+			in.died, in.deaths, in.single = m.Suspect, m.Deaths, m.Suspect+1
 		}
 		if len(m.Holes) == 0 {
 			in.single = max(in.single, m.Main)
 		}
+		crashed = crashed || m.Running
+		if m.Running && in.died >= 0 {
+			in.deaths++
+		}
 	}
-	if !crashed {
-		s.starts = 0
-		t.commit.wanted = t.cfg.Announce
-		return
+	t.commit.wanted = t.cfg.Announce
+	if crashed {
+		s.starts++
+		s.says = true
+		t.commit.wanted, t.commit.blocked = true, true // a start counts before the first record
 	}
-	s.starts++
-	s.says = true
-	t.commit.wanted, t.commit.blocked = true, true // a start counts before the first record
 	for i := range s.inputs {
 		in := &s.inputs[i]
 		if s.starts >= carefulStarts && i < len(t.cfg.Committed) && t.in.all[i].window != nil {
@@ -92,7 +89,7 @@ func (t *Task) restored(i int, m *retry.Metadata) {
 	if m.Head != nil {
 		t.failure.tries[i] = tries{offset: t.commit.positions[i], attempt: m.Head.Attempt, first: m.Head.First, due: m.Head.Due}
 		t.failure.troubled = true
-		t.failure.until = max(t.failure.until, m.Head.Due)
+		t.failure.until, t.failure.long = max(t.failure.until, m.Head.Due), t.failure.set.Most.Milliseconds()
 	}
 }
 
@@ -171,18 +168,7 @@ func (t *Task) metadata(i int, low int64) string {
 	f := &t.failure
 	s := &f.suspects
 	m := retry.Metadata{StreamTime: f.rows.before(t.streamTime), Main: low, Suspect: -1, Running: s.says}
-	if s.says {
-		in := &s.inputs[i]
-		m.Starts = s.starts
-		if s.active {
-			m.Main = max(m.Main, in.bound, in.single)
-			if in.named >= low {
-				if m.Suspect = in.named; in.named == in.died {
-					m.Deaths = in.deaths
-				}
-			}
-		}
-	}
+	s.say(&s.inputs[i], &m, low)
 	if w := t.in.all[i].window; w != nil && w.Open() > 0 {
 		m.Main, m.Holes = w.Next(), w.Holes(nil)
 	}
@@ -191,6 +177,25 @@ func (t *Task) metadata(i int, low int64) string {
 	}
 	text, _ := m.Encode(low)
 	return text
+}
+
+// say says what is known of crashes. A suspicion outlives an end that is one: the next runner knows as much as this one did.
+func (s *suspects) say(in *suspectInput, m *retry.Metadata, low int64) {
+	m.Starts = s.starts
+	if s.active && (s.says || s.starts > 0) {
+		m.Main = max(m.Main, in.bound, in.single)
+	}
+	switch {
+	case s.says && s.active && in.named >= low:
+		if m.Suspect = in.named; in.named == in.died {
+			m.Deaths = in.deaths
+		}
+	case in.died >= low:
+		m.Suspect, m.Deaths = in.died, in.deaths
+		if s.says {
+			m.Deaths-- // whoever finds this commit counts one more
+		}
+	}
 }
 
 // runs notes whether the commit that is being made says that the task runs, and whether there was progress.
