@@ -23,6 +23,7 @@ type Entry struct {
 	Attempt int    // tries that have failed
 	First   int64  // milliseconds: the first failure; 0 before there is one
 	Due     int64  // milliseconds: not to be tried before; Follows
+	Wait    int64  // milliseconds: from when that was written until Due, by the clock that Due is of
 	Stream  int64  // the task's stream time when the record arrived, in milliseconds; -1: none yet
 	Kind    string // of the last failure
 	Class   string
@@ -59,6 +60,7 @@ func AppendEntry(dst []byte, e *Entry) []byte {
 	w.uvarint(uint64(e.Attempt))
 	w.varint(e.First)
 	w.varint(e.Due)
+	w.uvarint(uint64(max(e.Wait, 0)))
 	w.varint(e.Stream)
 	w.uvarint(uint64(e.Redriven))
 	w.uvarint(uint64(e.Bytes))
@@ -87,7 +89,7 @@ func DecodeEntry(o Origin, b []byte) (Entry, error) {
 	flags := r.byte()
 	e := Entry{
 		Origin: o, NullKey: flags&entryNullKey != 0,
-		Seq: r.uvarint(), Attempt: r.int(), First: r.varint(), Due: r.varint(), Stream: r.varint(), Redriven: r.int(), Bytes: r.int(),
+		Seq: r.uvarint(), Attempt: r.int(), First: r.varint(), Due: r.varint(), Wait: int64(r.uvarint() &^ (1 << 63)), Stream: r.varint(), Redriven: r.int(), Bytes: r.int(),
 		Key: r.bytes(), Kind: r.string(), Class: r.string(), Node: r.string(), Message: r.string(),
 	}
 	if flags&entryHasRoot != 0 {

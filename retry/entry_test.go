@@ -21,7 +21,7 @@ func drawEntry(t *rapid.T) Entry {
 		Origin:  drawOrigin(t, "origin"),
 		Seq:     rapid.Uint64().Draw(t, "seq"),
 		Attempt: rapid.IntRange(0, 1<<31-1).Draw(t, "attempt"),
-		First:   rapid.Int64().Draw(t, "first"), Due: rapid.Int64Min(Follows).Draw(t, "due"), Stream: rapid.Int64Min(-1).Draw(t, "stream"),
+		First:   rapid.Int64().Draw(t, "first"), Due: rapid.Int64Min(Follows).Draw(t, "due"), Wait: rapid.Int64Min(0).Draw(t, "wait"), Stream: rapid.Int64Min(-1).Draw(t, "stream"),
 		Kind: rapid.StringN(0, -1, maxName).Draw(t, "kind"), Class: rapid.StringN(0, -1, maxName).Draw(t, "class"),
 		Node: rapid.StringN(0, -1, maxName).Draw(t, "node"), Message: rapid.StringN(0, -1, MaxText-3*maxName).Draw(t, "message"),
 		Redriven: rapid.IntRange(0, 9).Draw(t, "redriven"), Bytes: rapid.IntRange(0, 1<<31-1).Draw(t, "bytes"),

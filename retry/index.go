@@ -290,6 +290,21 @@ func (x *Index) Depth(key []byte) int {
 	return 0
 }
 
+// Bound lets nothing wait longer from now on than it was to wait when that was written: Due may be of the clock of another host, or of this
+// one before it was set back. It is not for every turn, as it looks at all entries.
+func (x *Index) Bound(now int64) {
+	for _, it := range x.items {
+		if most := now + it.Wait; it.Due > most && most >= now {
+			it.Due = most
+		}
+	}
+	waiting := x.due
+	x.due = make(heap, 0, len(waiting))
+	for _, s := range waiting {
+		x.due.push(s.it)
+	}
+}
+
 // Len returns how many entries there are, inert ones included.
 func (x *Index) Len() int { return len(x.items) }
 

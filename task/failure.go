@@ -8,6 +8,7 @@ import (
 type failure struct {
 	fault *Error // of the unit that has just failed, until mend decides
 	until int64  // ms; nothing is taken before
+	long  int64  // ms, how long that was when it was said
 	why   string // it waits, for people
 
 	set      retry.Settings
@@ -207,9 +208,29 @@ const minute = 60_000 // ms
 
 // wait takes nothing until some time.
 func (t *Task) wait(until int64, err *Error) {
-	f := &t.failure
-	if until > f.until {
-		f.until, f.why = until, err.Error()
+	if until > t.failure.until {
+		t.holdOff(until, err.Error())
+	}
+}
+
+// holdOff takes nothing until some time, if it does not wait for longer already.
+func (t *Task) holdOff(until int64, why string) {
+	if f := &t.failure; until > f.until {
+		f.until, f.long, f.why = until, until-t.now, why
+	}
+}
+
+// clock is called when the clock does not go on from where it was: at the first turn, as what is waited for may be of another host's, and when
+// it was set back. No wait is longer than it was to be.
+func (f *failure) clock(now int64) {
+	f.until = min(f.until, now+f.long)
+	for i := range f.tries {
+		if tr := &f.tries[i]; tr.attempt > 0 {
+			tr.due = min(tr.due, f.until)
+		}
+	}
+	if f.pool != nil {
+		f.pool.index.Bound(now)
 	}
 }
 

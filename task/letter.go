@@ -55,7 +55,7 @@ const classRow = "row"
 
 // letterOfRow is the dead letter of a row that belongs to no record: its key and value, or for a punctuation neither.
 func (t *Task) letterOfRow(err *Error, first int64) *letter {
-	r := Record{Timestamp: t.now, Headers: []Header{{Key: "__understudy.errors.row", Value: []byte(err.Node)}}}
+	r := Record{Timestamp: t.rowTime(), Headers: []Header{{Key: "__understudy.errors.row", Value: []byte(err.Node)}}}
 	if f := &t.failure; f.emitting {
 		table := &t.graph.Tables[f.rows.table]
 		key, row, present, _, _ := t.stores[table.Store].Dirty(f.rows.key)
@@ -114,9 +114,7 @@ func (t *Task) flooded() bool {
 	if f.flood.sent < f.set.Flood {
 		return false
 	}
-	if until := (f.flood.minute + 1) * minute; until > f.until {
-		f.until, f.why = until, fmt.Sprintf("%d dead letters were written in this minute", f.flood.sent)
-	}
+	t.holdOff((f.flood.minute+1)*minute, fmt.Sprintf("%d dead letters were written in this minute", f.flood.sent))
 	return true
 }
 
@@ -136,13 +134,13 @@ func (t *Task) quarantine() bool {
 		t.stop(says)
 		return false
 	}
-	r := Record{Key: key, Value: append([]byte(nil), row.Value...), Timestamp: t.now}
+	r := Record{Key: key, Value: append([]byte(nil), row.Value...), Timestamp: t.rowTime()}
 	l := t.letterFor(0, &r, says, "envelope", 0, t.now)
 	t.begin(-1, -1)
 	t.unit.node = "retry store"
 	if kerr == nil {
 		t.dropEntry(o)
-	} else if e := p.store.Delete(key, max(t.now, 0)); e != nil {
+	} else if e := p.store.Delete(key, t.rowTime()); e != nil {
 		t.env.Fail("retry store", KindStore, e)
 	}
 	t.send(l)

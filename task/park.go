@@ -145,7 +145,7 @@ func (t *Task) encodeAside(s subject, e *retry.Entry) error {
 	p.payload = appendPayload(p.payload[:0], e.Origin, r)
 	e.Bytes = len(p.payload) + len(r.Key)
 	d := &t.changelogs[t.cfg.Spec.Retries-1]
-	return t.refuse(d, 64, len(p.payload)+len(r.Key)+maxMeta, max(t.now, 0), nil)
+	return t.refuse(d, 64, len(p.payload)+len(r.Key)+maxMeta, t.rowTime(), nil)
 }
 
 // putAside writes a record to the retry store that encodeAside has prepared. The result is nil if the store has failed; the task has stopped then.
@@ -174,7 +174,7 @@ func appendPayload(dst []byte, o retry.Origin, r *Record) []byte {
 func (t *Task) putPayload(o retry.Origin) {
 	p := t.failure.pool
 	p.key = retry.AppendPayloadKey(p.key[:0], o)
-	if err := p.store.Put(p.key, p.payload, max(t.now, 0)); err != nil {
+	if err := p.store.Put(p.key, p.payload, t.rowTime()); err != nil {
 		t.env.Fail("retry store", KindStore, err)
 	}
 }
@@ -192,14 +192,19 @@ func (t *Task) tooLarge(s subject, err *Error, large error) {
 	t.endFresh(s, err, retry.Decision{Verdict: retry.Ended, End: t.failure.set.Then, Class: "too-large", Attempt: err.Attempts})
 }
 
+// rowTime is the timestamp of rows of the retry store. Of the wall clock brokers refuse one that runs ahead of theirs, and stream time is of
+// records that they have taken.
+func (t *Task) rowTime() int64 { return max(t.streamTime, 0) }
+
 // putEntry writes what is known of a record that was put aside. It is called in a unit.
 func (t *Task) putEntry(item *retry.Item, message string) {
 	p := t.failure.pool
+	item.Wait = max(item.Due-t.now, 0)
 	e := item.Entry
 	e.Message = message
 	p.key = retry.AppendEntryKey(p.key[:0], item.Origin)
 	p.row = retry.AppendEntry(p.row[:0], &e)
-	if err := p.store.Put(p.key, p.row, max(t.now, 0)); err != nil {
+	if err := p.store.Put(p.key, p.row, t.rowTime()); err != nil {
 		t.env.Fail("retry store", KindStore, err)
 	}
 }
@@ -208,10 +213,10 @@ func (t *Task) putEntry(item *retry.Item, message string) {
 func (t *Task) dropEntry(o retry.Origin) {
 	p := t.failure.pool
 	p.key = retry.AppendEntryKey(p.key[:0], o)
-	err := p.store.Delete(p.key, max(t.now, 0))
+	err := p.store.Delete(p.key, t.rowTime())
 	if err == nil {
 		p.key = retry.AppendPayloadKey(p.key[:0], o)
-		err = p.store.Delete(p.key, max(t.now, 0))
+		err = p.store.Delete(p.key, t.rowTime())
 	}
 	if err != nil {
 		t.env.Fail("retry store", KindStore, err)

@@ -226,8 +226,7 @@ func (t *Task) crowded() {
 	case t.crew != nil && t.crew.running > 0:
 		t.crew.stalled = true
 	case due > t.now:
-		f.why = "so many records wait behind one of their key that no more are put aside"
-		f.until = max(f.until, min(due, t.now+1000))
+		t.holdOff(min(due, t.now+1000), "so many records wait behind one of their key that no more are put aside")
 	}
 }
 

@@ -175,12 +175,16 @@ func (t *Task) process(left int) (rest int) {
 func (t *Task) turn(now time.Time) {
 	before := t.now
 	t.now = now.UnixMilli()
-	if t.now < before && t.failure.until > before { // the clock was set back: the wait is no longer for it
-		t.failure.until -= before - t.now
-	}
-	if !t.started {
+	switch {
+	case !t.started:
 		t.started = true
 		t.timers.start(t.now)
+		t.failure.clock(t.now)
+	case t.now < before: // the clock was set back
+		if f := &t.failure; f.until > before {
+			f.until -= before - t.now
+		}
+		t.failure.clock(t.now)
 	}
 }
 
