@@ -411,3 +411,29 @@ func (b *bed) bringFrom(records []string) {
 		b.bring(records[at:]...)
 	}
 }
+
+// Clocks jump, and those of two hosts are not the same. That makes no wait longer, neither that of what was put aside nor that for a head.
+func TestWaitsAreNotLongerByAnotherClock(t *testing.T) {
+	wait := retry.Backoff(time.Second, time.Second)
+	for _, p := range []retry.Policy{retry.Parallel(steady, wait), retry.KeyOrdered(steady, wait), retry.Ordered(steady, wait)} {
+		for _, how := range []string{"another host", "set back"} {
+			b := newBed(t, p)
+			ahead := b.now
+			b.now = b.now.Add(time.Hour)
+			b.fails["x"] = 1
+			b.bring("a:x")
+			b.commitNow()
+			require.Equal(t, 1, b.ran["x"])
+			b.now = ahead
+			if how == "another host" {
+				b.crash()
+				b.bringFrom([]string{"a:x"})
+			}
+			b.step(Tick{})
+			b.now = b.now.Add(2 * time.Second)
+			b.step(Tick{})
+			b.work()
+			require.Equal(t, 2, b.ran["x"], "%v, %s", p.Settings().Mode, how)
+		}
+	}
+}
