@@ -96,8 +96,9 @@ func WithFollowers(f Followers) Option {
 // failed for good. Such rows are always tried in place. Defaults to EndStop.
 func Rows(end End) Option { return set("Rows", func(s *Settings) { s.Rows = end }) }
 
-// DrainFirst has a task run the records that an earlier policy has put aside before it takes anything else. It is for the change to a
-// policy that puts none aside.
+// DrainFirst has a task run the records that an earlier policy has put aside before it takes anything else, those of a key in their order. They
+// follow the policy that it stands in: one that fails is tried again while the task waits, and ends as that says. It is for the change to Ordered
+// or Stop, and may be taken away when the retry topic is empty; KeyOrdered and Parallel run what is put aside anyway, beside the main path.
 func DrainFirst() Option { return set("DrainFirst", func(s *Settings) { s.DrainFirst = true }) }
 
 // PermanentIs takes errors for permanent that are ([errors.Is]) one of those given: such a record is not tried again.

@@ -32,15 +32,17 @@ func TestOptions(t *testing.T) {
 	p := KeyOrdered(
 		Inline(3), Attempts(7), Backoff(time.Second, time.Hour), Factor(3), Jitter(0.5), MaxAge(48*time.Hour), Timeout(time.Minute),
 		Workers(16), Crashes(4), Depth(9), Parked(8, 7), Flood(6), Breaker(5, 2*time.Second), ThenDeadLetterTo("orders.dead-letters_1"),
-		WithFollowers(FollowersToo), Rows(EndSkip), DrainFirst(),
+		WithFollowers(FollowersToo), Rows(EndSkip),
 	)
 	require.NoError(t, p.Validate())
 	require.Equal(t, Settings{
 		Mode: ModeKeyOrdered, Inline: 3, Attempts: 7, First: time.Second, Most: time.Hour, Factor: 3, Jitter: 0.5, MaxAge: 48 * time.Hour,
 		Timeout: time.Minute, Workers: 16, Crashes: 4, Then: EndDeadLetter, Topic: "orders.dead-letters_1", Followers: FollowersToo,
-		Rows: EndSkip, Depth: 9, Parked: 8, ParkedBytes: 7, Flood: 6, Row: 5, Probe: 2 * time.Second, DrainFirst: true,
+		Rows: EndSkip, Depth: 9, Parked: 8, ParkedBytes: 7, Flood: 6, Row: 5, Probe: 2 * time.Second,
 	}, p.Settings())
 	require.Zero(t, Ordered(NoBreaker()).Settings().Row)
+	require.True(t, Ordered(DrainFirst()).Settings().DrainFirst)
+	require.NoError(t, Stop(DrainFirst()).Validate())
 	require.Equal(t, EndSkip, Ordered(ThenSkip()).Settings().Then)
 	require.Equal(t, EndStop, Ordered(ThenStop()).Settings().Then)
 	require.Equal(t, 2, Ordered(Inline(9), Inline(2)).Settings().Inline, "the last one counts")
@@ -59,6 +61,7 @@ func TestValidateFaults(t *testing.T) {
 		want   string // one line for each fault
 	}{
 		{Ordered(Workers(4)), "Workers(4) with Ordered: records run one after the other; use KeyOrdered or Parallel, or leave it out"},
+		{KeyOrdered(DrainFirst()), "DrainFirst with KeyOrdered: what is put aside is run beside the main path anyway; leave it out"},
 		{Stop(Workers(4)), "Workers(4) with Stop: records run one after the other; use KeyOrdered or Parallel, or leave it out"},
 		{Parallel(Workers(0)), "Workers(0): at least 1, which is the task's own goroutine"},
 		{Stop(Inline(0)), "Inline(0): the first try is one of them, at least 1"},

@@ -78,6 +78,7 @@ func (c *check) modes() {
 	}
 	c.fault(!aside && c.p.set.Workers > 1, "Workers(%d) with %v: records run one after the other; use KeyOrdered or Parallel, or leave it out",
 		c.p.set.Workers, mode)
+	c.fault(aside && c.p.set.DrainFirst, "DrainFirst with %v: what is put aside is run beside the main path anyway; leave it out", mode)
 	for _, part := range []string{"Depth", "WithFollowers"} {
 		c.fault(mode != ModeKeyOrdered && c.p.has(part), "%s with %v: no record waits behind another; use KeyOrdered, or leave it out", part, mode)
 	}

@@ -1,11 +1,14 @@
 package streams
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/understudy-streams/understudy/internal/engine"
+	"github.com/understudy-streams/understudy/internal/kcode"
 	"github.com/understudy-streams/understudy/internal/shell"
 	"github.com/understudy-streams/understudy/statestore/pebblestore"
+	"github.com/understudy-streams/understudy/task"
 )
 
 // The errors with which [App.Run] ends, beside [*RecordError]. Each says in its text what to do.
@@ -20,6 +23,9 @@ type (
 	ProduceError = engine.ProduceError
 	// CommitError says that the group refuses an offset for good.
 	CommitError = engine.CommitError
+	// ParkedError says that records are put aside which nothing would ever run, as a policy or a source was changed or removed. Its text has
+	// the remedies.
+	ParkedError = task.ParkedError
 	// StoreError says that the stores of a task, or their database, could not be opened, read or written for another reason than a full disk,
 	// such as one that fails. It names the directory.
 	StoreError = engine.StoreError
@@ -59,6 +65,32 @@ func (e *InternalTopicError) Error() string {
 	}
 	return fmt.Sprintf("streams: the %s topic %q has %s %s, needed are %s: %s", e.Kind, e.Topic, e.What, e.Have, e.Want, remedy)
 }
+
+// TopicRefusedError says that the cluster does not let the application use a topic.
+type TopicRefusedError struct {
+	Topic string
+	Kind  InternalKind // empty for a topic of the user
+	Doing string       // what was not allowed: look at it, make it, read its configurations
+	Err   error
+}
+
+func (e *TopicRefusedError) Error() string {
+	name := fmt.Sprintf("topic %q", e.Topic)
+	if e.Kind != "" {
+		name = fmt.Sprintf("the %s topic %q", e.Kind, e.Topic)
+	}
+	remedy := "use another name"
+	switch {
+	case errors.Is(e.Err, kcode.InvalidTopic):
+	case e.Kind == "":
+		remedy = fmt.Sprintf("allow it (kafka-acls --add --topic %s --operation Describe, and Read for one that is read or Write for one that is written)", e.Topic)
+	default:
+		remedy = fmt.Sprintf("allow the application all of it (kafka-acls --add --topic %s --operation All), or make it with the broker's tools first", e.Topic)
+	}
+	return fmt.Sprintf("streams: %s: the cluster does not let the application %s: %v: %s", name, e.Doing, e.Err, remedy)
+}
+
+func (e *TopicRefusedError) Unwrap() error { return e.Err }
 
 // publicError turns an error of the runtime into one of this package.
 func publicError(err error) error {

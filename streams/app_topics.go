@@ -30,6 +30,7 @@ type topics struct {
 
 	missing time.Time // since when a topic of the user has been missing in a row of checks
 	inputs  int       // partitions that are read
+	looked  bool      // for records that nothing would run
 }
 
 func newTopics(a *App, c *kafka.Client) *topics {
@@ -44,16 +45,22 @@ func (t temporary) Unwrap() error { return t.error }
 // ensure checks the topics of the user, and makes the internal topics or validates those that exist. It may be called again, and by all
 // processes at once.
 func (t *topics) ensure(ctx context.Context) engine.TopicsReady {
+	if err := t.leftovers(ctx); err != nil {
+		return notReady(err)
+	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	counts, ids, err := t.check(ctx)
 	if err != nil {
-		var again temporary
-		return engine.TopicsReady{Err: err, Temporary: errors.As(err, &again)}
+		return notReady(err)
 	}
 	fail.Point("topics.checked")
 	t.remember(counts)
 	return engine.TopicsReady{Partitions: counts, IDs: ids, QueueBytes: t.budget().queue}
+}
+
+func notReady(err error) engine.TopicsReady {
+	return engine.TopicsReady{Err: err, Temporary: errors.As(err, new(temporary))}
 }
 
 // check returns how many partitions each topic has, and its id if the broker tells it.
@@ -70,7 +77,7 @@ func (t *topics) check(ctx context.Context) (map[string]int32, map[string][16]by
 	}
 	have, ids, err := known(md)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, t.denied(err)
 	}
 	for _, name := range slices.Concat(top.Sources, top.Sinks) {
 		if have[name] == 0 {
@@ -125,7 +132,7 @@ func known(md *kafka.Metadata) (map[string]int32, map[string][16]byte, error) {
 			have[name], ids[name] = int32(len(topic.Partitions)), topic.ID
 		case kcode.UnknownTopicOrPartition:
 		case kcode.TopicAuthorizationFailed, kcode.InvalidTopic:
-			return nil, nil, fmt.Errorf("streams: topic %q: %w", name, topic.Err)
+			return nil, nil, &TopicRefusedError{Topic: name, Doing: "look at it", Err: topic.Err}
 		default:
 			return nil, nil, temporary{fmt.Errorf("streams: topic %q: %w", name, topic.Err)}
 		}
@@ -148,7 +155,7 @@ func (t *topics) identify(ctx context.Context, made []string, ids map[string][16
 		}
 		_, found, err := known(md)
 		if err != nil && !errors.As(err, new(temporary)) {
-			return err
+			return t.denied(err)
 		}
 		if len(found) == len(made) {
 			maps.Copy(ids, found)
@@ -189,6 +196,19 @@ func (t *topics) internal(ctx context.Context, have, want map[string]int32, conf
 	return made, t.create(ctx, missing)
 }
 
+// denied adds to an error what the application needs the topic for.
+func (t *topics) denied(err error) error {
+	var refused *TopicRefusedError
+	if errors.As(err, &refused) {
+		for _, in := range t.app.topology.Internal {
+			if in.Name == refused.Topic {
+				refused.Kind = in.Kind
+			}
+		}
+	}
+	return err
+}
+
 func (t *topics) create(ctx context.Context, missing []kafka.NewTopic) error {
 	if len(missing) == 0 {
 		return nil
@@ -199,7 +219,7 @@ func (t *topics) create(ctx context.Context, missing []kafka.NewTopic) error {
 	}
 	for _, m := range missing {
 		if err := failed[m.Name]; err != nil {
-			return created(m.Name, err)
+			return t.denied(created(m.Name, err))
 		}
 	}
 	return nil
@@ -211,8 +231,9 @@ func created(name string, err error) error {
 	wrapped := fmt.Errorf("streams: make internal topic %q: %w", name, err)
 	if errors.As(err, &code) {
 		switch code {
-		case kcode.PolicyViolation, kcode.TopicAuthorizationFailed, kcode.ClusterAuthorization, kcode.InvalidTopic, kcode.InvalidConfig,
-			kcode.InvalidPartitions, kcode.InvalidReplicationFactor:
+		case kcode.TopicAuthorizationFailed, kcode.ClusterAuthorization:
+			return &TopicRefusedError{Topic: name, Doing: "make it", Err: err}
+		case kcode.PolicyViolation, kcode.InvalidTopic, kcode.InvalidConfig, kcode.InvalidPartitions, kcode.InvalidReplicationFactor:
 			return wrapped
 		}
 	}
@@ -229,6 +250,10 @@ func (t *topics) validate(ctx context.Context, there []InternalTopic, needed map
 		names[i] = in.Name
 	}
 	configs, err := t.client.TopicConfigs(ctx, names)
+	if errors.Is(err, kcode.TopicAuthorizationFailed) {
+		i := slices.IndexFunc(there, func(in InternalTopic) bool { return configs[in.Name] == nil })
+		return &TopicRefusedError{Topic: there[max(i, 0)].Name, Kind: there[max(i, 0)].Kind, Doing: "read its configurations", Err: kcode.TopicAuthorizationFailed}
+	}
 	if err != nil {
 		return temporary{err}
 	}

@@ -23,6 +23,9 @@ func (sub *subtopology) parks() bool {
 	})
 }
 
+// retries reports whether there is a store of records that were put aside: also where an earlier policy has done so.
+func (sub *subtopology) retries() bool { return sub.parks() || sub.failure.Settings().DrainFirst }
+
 // buries reports whether some records may be dead-lettered, and in which topics that are named; those of their sources if none is.
 func (sub *subtopology) buries() (topics []string, buries bool) {
 	for _, p := range parts(sub.failure) {
@@ -42,7 +45,7 @@ func (sub *subtopology) buries() (topics []string, buries bool) {
 // the ordinary ones.
 func (sub *subtopology) addFailure() {
 	sub.spec.Failure = sub.failure
-	if sub.parks() {
+	if sub.retries() {
 		sub.spec.Stores = append(sub.spec.Stores, task.Store{
 			Spec: statestore.Spec{Name: sub.retryStore(), Ordered: true}, Changelog: sub.topology.applicationID + "-" + sub.retryStore(),
 		})

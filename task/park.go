@@ -3,6 +3,7 @@ package task
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/understudy-streams/understudy/retry"
 	"github.com/understudy-streams/understudy/statestore"
@@ -14,6 +15,7 @@ type pool struct {
 	store   *statestore.Overlay
 	inputs  map[string]int // by topic
 	spoiled [][]byte       // keys of rows that cannot be read
+	drains  bool           // the policy puts no more aside: what is here is run before anything else
 
 	fresh int // records of the main path since the last retry
 	key   []byte
@@ -30,11 +32,17 @@ const freshPerRetry = 3
 // loadPool reads what lies in the retry store. A record that the last commit does not show as done is inert until the main path comes to it:
 // what its retry made may be lost, and the main path has to see it in its order.
 func (t *Task) loadPool(store int) error {
-	p := &pool{index: retry.NewIndex(t.failure.set.Mode), store: t.stores[store], inputs: map[string]int{}}
+	p := &pool{store: t.stores[store], inputs: map[string]int{}, drains: !t.failure.aside()}
+	mode := t.failure.set.Mode
+	if p.drains {
+		mode = retry.ModeKeyOrdered // whatever order the records were put aside for, that of their keys is kept
+	}
+	p.index = retry.NewIndex(mode)
 	t.failure.pool = p
 	for i, in := range t.cfg.Spec.Inputs {
 		p.inputs[in.Topic] = i
 	}
+	var strays *ParkedError
 	lo, hi := retry.EntryRange()
 	it := p.store.Scan(lo, hi, false)
 	for it.Next() {
@@ -49,8 +57,8 @@ func (t *Task) loadPool(store int) error {
 		}
 		i, ok := p.inputs[o.Topic]
 		if !ok {
-			_ = it.Close()
-			return t.strayed(o)
+			strays = t.stray(strays, o)
+			continue
 		}
 		inert := !t.doneBefore(i, o.Offset)
 		p.index.Load(e, inert)
@@ -58,13 +66,21 @@ func (t *Task) loadPool(store int) error {
 	if err := it.Close(); err != nil {
 		return fmt.Errorf("task %v: read the retry store: %w", t.cfg.ID, err)
 	}
+	if strays != nil {
+		return strays
+	}
 	return nil
 }
 
-// strayed is about a record of a topic that the subtopology does not read any more.
-func (t *Task) strayed(o retry.Origin) error {
-	return fmt.Errorf("task %v: a record of topic %q (partition %d, offset %d) is put aside, and the topology does not read that topic any more: "+
-		"read it until all its records are done (policy option DrainFirst), or delete them with understudy retry drop", t.cfg.ID, o.Topic, o.Partition, o.Offset)
+// stray counts a record of a topic that the subtopology does not read any more.
+func (t *Task) stray(e *ParkedError, o retry.Origin) *ParkedError {
+	if e == nil {
+		store := &t.cfg.Spec.Stores[t.cfg.Spec.Retries-1]
+		app := strings.TrimSuffix(store.Changelog, "-"+store.Spec.Name)
+		e = &ParkedError{Topic: store.Changelog, Application: app, Runs: true, Records: map[string]int{}}
+	}
+	e.Records[o.Topic]++
+	return e
 }
 
 // doneBefore says whether the last commit shows an offset of an input as done.
@@ -73,6 +89,11 @@ func (t *Task) doneBefore(i int, offset int64) bool {
 		return offset < w.Next() && !w.IsOpen(offset)
 	}
 	return offset < t.in.all[i].position
+}
+
+// ahead says that the records put aside are to be run before any other is taken. Those that are inert wait for the main path to come to them.
+func (p *pool) ahead() bool {
+	return p.drains && (p.index.Len() > p.index.Inert() || len(p.spoiled) > 0)
 }
 
 func (p *pool) due(now int64) bool { return p.index.NextDue() <= now || len(p.spoiled) > 0 }

@@ -23,7 +23,7 @@ func (t *Task) redriven(i int, r *Record) (taken, on bool) {
 			Err: retry.ErrRedriven, Attempts: tr.says.Attempts,
 		}
 		t.endFresh(t.head(i, r), err, retry.Decision{Verdict: retry.Ended, End: t.failure.set.Then, Class: "redriven"})
-	case t.failure.pool == nil:
+	case t.failure.pool == nil || t.failure.pool.drains:
 		t.failure.troubled = true // there is something to forget when it is done
 		return true, true
 	default:

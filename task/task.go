@@ -194,10 +194,13 @@ func (t *Task) halted() bool {
 		t.out.held() >= t.cfg.CreditBytes || len(t.stores) > 0 && t.dirtyBytes() >= t.cfg.DirtyBytes
 }
 
-// idles says that the task waits for an input that lags. The wait is measured from its beginning: once it is over, records are taken until
-// no input lags any more.
+// idles says that the task takes no record although it has some: it waits for an input that lags, or for what is put aside to be run first. The
+// wait for an input is measured from its beginning: once it is over, records are taken until no input lags any more.
 func (t *Task) idles() bool {
 	switch {
+	case t.failure.pool != nil && t.failure.pool.ahead():
+		t.idleSince = never
+		return true
 	case t.in.lagging == 0 || t.cfg.MaxIdle <= 0:
 		t.idleSince = never
 		return false

@@ -9,10 +9,11 @@
 //	understudy dlq show       -brokers … -app ID [-source NAME] [-partition N] [-offset N]
 //	understudy dlq redrive    -brokers … -app ID [-source NAME] [-class C] [-key K] [-from T] [-to T] [-apply]
 //	understudy retry list     -brokers … -app ID
+//	understudy retry drain    -brokers … -app ID [-source NAME] [-topic-of-record T] [-class C] [-key K] [-apply]
 //
 // print what is in the dead-letter topics, and what is put aside to be tried again. Redrive sends dead letters back: into the topic
-// <app>-<source>-redrive, from which the task that failed takes them. Without -apply it counts them and writes nothing; all other commands
-// change nothing and join nothing.
+// <app>-<source>-redrive, from which the task that failed takes them. Drain makes dead letters of what is put aside, while no process of the
+// application runs. Without -apply both count the records and write nothing; all other commands change nothing and join nothing.
 package main
 
 import (
@@ -30,6 +31,7 @@ const usage = `usage: understudy group describe -brokers host:port[,host:port] -
        understudy dlq show       -brokers ... -app ID [flags]
        understudy dlq redrive    -brokers ... -app ID [flags]
        understudy retry list     -brokers ... -app ID [flags]
+       understudy retry drain    -brokers ... -app ID [flags]
 
 A command with -h lists its flags.
 `
@@ -61,6 +63,7 @@ var commands = []struct {
 	{"dlq show", dlqShow},
 	{"dlq redrive", dlqRedrive},
 	{"retry list", retryList},
+	{"retry drain", retryDrain},
 }
 
 func run(ctx context.Context, args []string, out, diagnostics io.Writer) error {

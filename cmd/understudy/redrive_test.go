@@ -18,8 +18,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/understudy-streams/understudy/internal/broker"
-	"github.com/understudy-streams/understudy/internal/realkafka"
 	"github.com/understudy-streams/understudy/internal/outside"
+	"github.com/understudy-streams/understudy/internal/realkafka"
 	"github.com/understudy-streams/understudy/retry"
 	"github.com/understudy-streams/understudy/task"
 )

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/IBM/sarama"
 
@@ -104,10 +105,11 @@ func (g *GroupConn) commit(r CommitRequest, offsets []task.InputOffset, out *Com
 	return nil
 }
 
-// FetchOffsetsRequest asks for committed offsets. With RequireStable a partition with a pending transaction answers UnstableOffsetCommit.
+// FetchOffsetsRequest asks for committed offsets: of Parts, or with All, where Parts is empty, of every partition of which there is one. With RequireStable a partition with a pending transaction answers UnstableOffsetCommit.
 type FetchOffsetsRequest struct {
 	Group         string
 	Parts         []task.TopicPartition
+	All           bool
 	RequireStable bool
 }
 
@@ -140,8 +142,17 @@ func (g *GroupConn) FetchOffsets(r FetchOffsetsRequest) (FetchOffsetsResponse, e
 	if code != kcode.None && code != kcode.GroupIDNotFound {
 		return FetchOffsetsResponse{Code: code}, nil
 	}
+	parts := r.Parts
+	if r.All {
+		for topic, blocks := range res.Blocks {
+			for p := range blocks {
+				parts = append(parts, task.TopicPartition{Topic: topic, Partition: p})
+			}
+		}
+		slices.SortFunc(parts, task.TopicPartition.Compare)
+	}
 	var out FetchOffsetsResponse
-	for _, tp := range r.Parts {
+	for _, tp := range parts {
 		part := FetchedOffset{TopicPartition: tp, Offset: -1}
 		switch b := res.Blocks[tp.Topic][tp.Partition]; {
 		case code != kcode.None:

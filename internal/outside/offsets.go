@@ -28,9 +28,18 @@ func (g *GroupOffsets) Close() {
 }
 
 // Fetch asks for the offsets of partitions, in their order.
-func (g *GroupOffsets) Fetch(ctx context.Context, parts []task.TopicPartition) (out []kafka.FetchedOffset, err error) {
+func (g *GroupOffsets) Fetch(ctx context.Context, parts []task.TopicPartition) ([]kafka.FetchedOffset, error) {
+	return g.fetch(ctx, kafka.FetchOffsetsRequest{Group: g.Group, Parts: parts})
+}
+
+// All asks for the offsets of all partitions of which the group has committed one.
+func (g *GroupOffsets) All(ctx context.Context) ([]kafka.FetchedOffset, error) {
+	return g.fetch(ctx, kafka.FetchOffsetsRequest{Group: g.Group, All: true})
+}
+
+func (g *GroupOffsets) fetch(ctx context.Context, req kafka.FetchOffsetsRequest) (out []kafka.FetchedOffset, err error) {
 	err = g.ask(ctx, func(conn *kafka.GroupConn) error {
-		res, err := conn.FetchOffsets(kafka.FetchOffsetsRequest{Group: g.Group, Parts: parts})
+		res, err := conn.FetchOffsets(req)
 		out = res.Parts
 		return errors.Join(err, res.Code.Err())
 	})
