@@ -27,7 +27,7 @@ type killCase struct {
 	dir    string // of the process that is killed
 	mate   *victim
 	lives  int
-	deaths []offsets
+	deaths []death
 
 	kills, missed []shot
 }
@@ -144,10 +144,14 @@ func (c *killCase) shoot(s shot, pair bool) error {
 
 // buried looks at what a dead process has left.
 func (c *killCase) buried(v *victim, wipe bool) error {
-	c.deaths = append(c.deaths, c.w.sample())
-	ahead := offsets(nil)
+	d, err := c.w.death()
+	if err != nil {
+		return err
+	}
+	c.deaths = append(c.deaths, d)
+	var ahead *death
 	if c.lives == 1 {
-		ahead = c.deaths[0]
+		ahead = &d
 	}
 	if _, err := c.w.checkDir(c.dir, ahead); err != nil {
 		return fmt.Errorf("the directory after the kill: %w", err)
@@ -267,7 +271,7 @@ func (v *victim) Write(b []byte) (int, error) {
 func (c *killCase) spawn(dir string, s shot) *victim {
 	c.lives++
 	v := &victim{dir: dir, life: "life-" + strconv.Itoa(c.lives), shot: s, ended: make(chan struct{})}
-	spec, err := json.Marshal(killSpec{Brokers: c.w.broker.Addrs(), Dir: dir, Life: v.life, Pad: c.plan.pad, FlushEvery: c.plan.flush})
+	spec, err := json.Marshal(killSpec{Brokers: c.w.broker.Addrs(), Dir: dir, Life: v.life, Pad: c.plan.pad, FlushEvery: c.plan.flush, Workers: c.plan.crew})
 	if err != nil {
 		panic(err) // it has no value that cannot be marshalled
 	}

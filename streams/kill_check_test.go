@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/understudy-streams/understudy/retry"
 	"github.com/understudy-streams/understudy/statestore"
 	"github.com/understudy-streams/understudy/statestore/pebblestore"
 	"github.com/understudy-streams/understudy/task"
@@ -17,6 +18,9 @@ import (
 
 // rowsOf are the rows of one store of one task.
 type rowsOf map[string]statestore.Row
+
+// killStores are all stores that have a changelog.
+var killStores = []string{killDirect, killRouted, killInRetry, killRoutedRetry}
 
 // onDisk is what a state directory has: by store and partition, the position up to which the changelog is in it.
 type onDisk map[string]map[int32]int64
@@ -40,7 +44,7 @@ func foldLog(log []task.Record, below int64) rowsOf {
 // checkDir compares each store of a state directory with the fold of its changelog up to the stored position. It looks at a copy, as opening a
 // database changes it. A directory that its process did not get to make is in order. In the first life of an application, in which nothing was
 // restored, the stores have nothing that is not committed either.
-func (w *killWorld) checkDir(dir string, committed offsets) (onDisk, error) {
+func (w *killWorld) checkDir(dir string, died *death) (onDisk, error) {
 	if _, err := os.Stat(filepath.Join(dir, killApp, "db")); err != nil {
 		return nil, nil //nolint:nilerr // there is nothing to be wrong
 	}
@@ -64,10 +68,13 @@ func (w *killWorld) checkDir(dir string, committed offsets) (onDisk, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := onDisk{killDirect: {}, killRouted: {}}
+	found := onDisk{}
+	for _, store := range killStores {
+		found[store] = map[int32]int64{}
+	}
 	for _, t := range tasks {
 		for _, s := range t.Stores {
-			if err := w.checkStore(d.DB, t.ID, s.Name, s.Position, committed); err != nil {
+			if err := w.checkStore(d.DB, t.ID, s.Name, s.Position, died); err != nil {
 				return nil, err
 			}
 			found[s.Name][t.ID.Partition] = s.Position
@@ -76,7 +83,7 @@ func (w *killWorld) checkDir(dir string, committed offsets) (onDisk, error) {
 	return found, nil
 }
 
-func (w *killWorld) checkStore(db *pebblestore.DB, id statestore.TaskID, store string, position int64, committed offsets) error {
+func (w *killWorld) checkStore(db *pebblestore.DB, id statestore.TaskID, store string, position int64, died *death) error {
 	logs, err := w.client.Consume(w.ctx, killChangelog(store))
 	if err != nil {
 		return err
@@ -101,18 +108,19 @@ func (w *killWorld) checkStore(db *pebblestore.DB, id statestore.TaskID, store s
 	if err := sameRows(foldLog(log, position), got); err != nil {
 		return fmt.Errorf("store %s of task %v is not the fold of its changelog up to %d: %w", store, id, position, err)
 	}
-	if committed == nil || store != killDirect {
+	if died == nil || store != killDirect {
 		return nil
 	}
-	return notAhead(got, committed)
+	return notAhead(got, died)
 }
 
 // notAhead: rows are written when their input is committed, never before.
-func notAhead(rows rowsOf, committed offsets) error {
+func notAhead(rows rowsOf, died *death) error {
 	for key, row := range rows {
 		newest := idOf(row.Value[len(row.Value)-4:])
-		if end := committed[task.TopicPartition{Topic: killIn, Partition: newest.partition()}]; newest.offset() >= end {
-			return fmt.Errorf("row %q has record %v, and only what is below %d is committed", key, newest, end)
+		tp := task.TopicPartition{Topic: killIn, Partition: newest.partition()}
+		if !died.done(tp, newest.offset()) {
+			return fmt.Errorf("row %q has record %v, and only what is below %d is committed, and what %v says", key, newest, died.committed[tp], died.above[tp])
 		}
 	}
 	return nil
@@ -139,13 +147,13 @@ func tailOf(v []byte) []byte { return v[max(0, len(v)-64):] }
 type truth struct {
 	w      *killWorld
 	pad    int
-	deaths []offsets // what was committed when a process had died
+	deaths []death
 }
 
 // check compares everything at the end of a case, when all that was fed is committed and the processes have ended well.
 func (t truth) check(dirs []onDisk) error {
 	w := t.w
-	for store, key := range map[string]func(id) string{killDirect: id.key, killRouted: id.route} {
+	for _, store := range killStores {
 		logs, err := w.client.Consume(w.ctx, killChangelog(store))
 		if err != nil {
 			return err
@@ -159,6 +167,13 @@ func (t truth) check(dirs []onDisk) error {
 			for k, row := range foldLog(log, end) {
 				final[k] = row
 			}
+		}
+		key := map[string]func(id) string{killDirect: id.key, killRouted: id.route}[store]
+		if key == nil {
+			if len(final) > 0 {
+				return fmt.Errorf("%d rows are left in store %s", len(final), store)
+			}
+			continue
 		}
 		if err := t.checkIDs(store, final, key); err != nil {
 			return fmt.Errorf("store %s: %w", store, err)
@@ -188,22 +203,23 @@ func (t truth) checkOutput(store string, final rowsOf) error {
 	return sameRows(final, last)
 }
 
-// checkIDs: every record of the input is in the list of its key, those of one partition in their order, and not more often than deaths explain.
+// checkIDs: every record of the input is in the list of its key, those of one partition and key of the input in their order, and not more often
+// than deaths explain. Others may pass a record that has failed.
 func (t truth) checkIDs(store string, final rowsOf, keyOf func(id) string) error {
 	times := map[id]int{}
 	for key, row := range final {
-		newest := map[int32]int64{}
+		newest := map[string]int64{}
 		for b := row.Value[t.pad:]; len(b) > 0; b = b[4:] {
 			x := idOf(b)
 			if keyOf(x) != key {
 				return fmt.Errorf("record %v is in the list of %q", x, key)
 			}
 			times[x]++
-			before, some := newest[x.partition()]
+			before, some := newest[x.key()]
 			if times[x] == 1 && some && x.offset() < before {
 				return fmt.Errorf("record %v comes after offset %d for the first time", x, before)
 			}
-			newest[x.partition()] = max(before, x.offset())
+			newest[x.key()] = max(before, x.offset())
 		}
 	}
 	for p := range int32(killPartitions) {
@@ -220,7 +236,7 @@ func (t truth) checkIDs(store string, final rowsOf, keyOf func(id) string) error
 	return nil
 }
 
-// most is how often a record may have been aggregated: once, and once more for each death at which it was not committed. Behind the
+// most is how often a record may have been aggregated: once, and once more for each death at which it was not committed, or put aside. Behind the
 // repartition topic this holds of each copy that came there.
 func (t truth) most(store string, x id) int {
 	if store == killDirect {
@@ -241,8 +257,9 @@ func (t truth) most(store string, x id) int {
 
 func (t truth) again(topic string, partition int32, offset int64) int {
 	n := 1
-	for _, committed := range t.deaths {
-		if committed[task.TopicPartition{Topic: topic, Partition: partition}] <= offset {
+	for _, d := range t.deaths {
+		if !d.done(task.TopicPartition{Topic: topic, Partition: partition}, offset) ||
+			d.parked[retry.Origin{Topic: topic, Partition: partition, Offset: offset}] {
 			n++
 		}
 	}

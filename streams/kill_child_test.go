@@ -6,12 +6,14 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"maps"
 	"os/signal"
 	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -20,6 +22,7 @@ import (
 
 	"github.com/understudy-streams/understudy/internal/fail"
 	"github.com/understudy-streams/understudy/internal/shell"
+	"github.com/understudy-streams/understudy/retry"
 	"github.com/understudy-streams/understudy/statestore"
 	"github.com/understudy-streams/understudy/streams"
 	"github.com/understudy-streams/understudy/streams/serde"
@@ -39,9 +42,18 @@ const (
 	killRepartition = killApp + "-" + killRouted + "-repartition"
 	killPartitions  = 3
 	killKeys        = 7
+
+	// Stores of records that are to be tried again, of the two subtopologies.
+	killInRetry     = killIn + "-retry"
+	killRoutedRetry = killRouted + "-repartition-retry"
 )
 
-func killChangelog(store string) string { return killApp + "-" + store + "-changelog" }
+func killChangelog(store string) string {
+	if store == killInRetry || store == killRoutedRetry {
+		return killApp + "-" + store
+	}
+	return killApp + "-" + store + "-changelog"
+}
 
 func killOut(store string) string { return store + "-out" }
 
@@ -52,6 +64,7 @@ type killSpec struct {
 	Life       string // its client id
 	Pad        int    // bytes in front of each aggregate, so that restores take the way of large ones
 	FlushEvery int    // the database flushes after so many applied batches; 0: when it likes
+	Workers    int    // of the policy
 }
 
 // id names a record of the input: its partition and offset. An aggregate is the list of the ids that went into it.
@@ -81,14 +94,44 @@ func (i id) value() []byte { return binary.BigEndian.AppendUint32(nil, uint32(i)
 
 func idOf(value []byte) id { return id(binary.BigEndian.Uint32(value)) }
 
-// killTopology aggregates the input twice: by its own key, and behind a repartition topic.
-func killTopology(pad int) *streams.Builder {
+// once fails each of its records once in this process.
+type once struct {
+	every, rest int64 // of the offsets of the input
+	met         sync.Map
+}
+
+var errOnce = errors.New("it fails once")
+
+func (o *once) check(x id) error {
+	if x.offset()%o.every != o.rest {
+		return nil
+	}
+	if _, met := o.met.LoadOrStore(x, true); met {
+		return nil
+	}
+	return errOnce
+}
+
+// killTopology aggregates the input twice: by its own key, and behind a repartition topic. Some records fail once in each process: before they
+// are aggregated, and behind the repartition topic when they are.
+func killTopology(pad, workers int) *streams.Builder {
 	b := streams.NewBuilder()
-	in := b.Stream(killIn, serde.String, serde.Bytes)
+	direct, routed := &once{every: 7, rest: 3}, &once{every: 5, rest: 2}
+	// Several deaths in a row are no suspicion here.
+	policy := retry.KeyOrdered(retry.Backoff(3*time.Millisecond, 20*time.Millisecond), retry.Crashes(100), retry.Workers(workers))
+	in := b.Stream(killIn, serde.String, serde.Bytes, streams.OnFailure(policy)).
+		TryPeek("fails-once", func(_ context.Context, r streams.Record[string, []byte]) error { return direct.check(idOf(r.Value)) })
 	list := func(g streams.Grouped[string, []byte], store string) {
 		g.Aggregate(store, func() []byte { return make([]byte, pad) }, func(_ string, v, list []byte) []byte {
 			return append(list, v...)
-		}, streams.WithValueSerde(serde.Bytes)).ToStream().To(killOut(store))
+		}, streams.WithValueSerde(serde.Bytes)).ToStream().
+			TryPeek("fails-once-in-"+store, func(_ context.Context, r streams.Record[string, []byte]) error {
+				if store == killDirect {
+					return nil
+				}
+				return routed.check(idOf(r.Value[len(r.Value)-4:]))
+			}).
+			To(killOut(store))
 	}
 	list(in.GroupByKey(), killDirect)
 	list(in.GroupBy(func(_ string, v []byte) string { return idOf(v).route() }), killRouted)
@@ -104,7 +147,7 @@ func killChild(text string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	log := zap.Must(zap.NewDevelopment()) // told if the case fails
-	app, err := streams.New(killTopology(spec.Pad), streams.Config{
+	app, err := streams.New(killTopology(spec.Pad, spec.Workers), streams.Config{
 		ApplicationID: killApp, Brokers: spec.Brokers, StateDir: spec.Dir, ClientID: spec.Life, Log: log, Memory: 32 << 20,
 		CommitInterval: 20 * time.Millisecond, Session: 30 * time.Second, Heartbeat: 50 * time.Millisecond, CloseTimeout: 20 * time.Second,
 		Listener: streams.Listener{

@@ -18,6 +18,7 @@ type aim struct {
 	anew    bool  // with a changelog topic that was made anew
 	flush   bool  // with a database that flushes often
 	pair    bool  // with a second process that joins
+	workers bool  // with records that are run by workers
 }
 
 // aims has every point of fail.Points.
@@ -46,10 +47,15 @@ var aims = map[string]aim{
 	"ingest.after":     {most: 3, restore: true, fat: true},
 	"ingest.before":    {most: 4, restore: true},
 	"ingest.tables":    {most: 3, restore: true, fat: true},
+	"item.after":       {most: 20, workers: true},
+	"item.before":      {most: 20, workers: true},
+	"item.told":        {most: 20, workers: true},
 	"join.answered":    {most: 2},
 	"join.before":      {most: 2},
 	"leave.answered":   {most: 1},
 	"leave.before":     {most: 1},
+	"leg.after":        {most: 4},
+	"leg.before":       {most: 4},
 	"mailbox.put":      {most: 8},
 	"names.after":      {most: 2, first: true},
 	"names.before":     {most: 2, first: true},
@@ -105,6 +111,7 @@ type plan struct {
 	pair   bool // a second process joins the first life that is killed
 	pad    int
 	flush  int
+	crew   int // workers of the policy
 	shots  []shot
 }
 
@@ -122,8 +129,8 @@ func (w warm) String() string {
 }
 
 func (p plan) String() string {
-	return fmt.Sprintf("case %d: %v%v (directory lost before: %t, changelogs made anew: %t, second process: %t, %d bytes of padding, flush after %d batches)",
-		p.seed, p.warm, p.shots, p.lose, p.anew, p.pair, p.pad, p.flush)
+	return fmt.Sprintf("case %d: %v%v (directory lost before: %t, changelogs made anew: %t, second process: %t, %d bytes of padding, flush after %d batches, %d workers)",
+		p.seed, p.warm, p.shots, p.lose, p.anew, p.pair, p.pad, p.flush, p.crew)
 }
 
 // newPlan makes the plan of a seed. Seeds that follow each other go through all points, with first and random hits and with directories that are
@@ -150,6 +157,9 @@ func newPlan(seed uint64) plan {
 	}
 	if !a.first && !a.anew && rng.IntN(8) == 0 {
 		p.pair = true
+	}
+	if p.crew = 1; a.workers || rng.IntN(3) == 0 {
+		p.crew = 3
 	}
 	if a.flush && p.flush == 0 {
 		p.flush = 1

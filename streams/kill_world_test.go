@@ -6,14 +6,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/understudy-streams/understudy/internal/broker"
+	"github.com/understudy-streams/understudy/retry"
 	"github.com/understudy-streams/understudy/task"
 )
 
@@ -30,27 +33,87 @@ type killWorld struct {
 	fed [killPartitions]int64 // records of the input so far
 
 	mu        sync.Mutex
-	committed offsets // the newest seen
-	backwards error   // an offset that went back
+	committed offsets                        // the newest seen
+	metadata  map[task.TopicPartition]string // of these
+	backwards error                          // an offset that went back
 	live      map[string]bool
 	log       map[int32]map[int64]id // the repartition topic
 }
 
 type offsets map[task.TopicPartition]int64
 
+// death is what is there of a process that has died.
+type death struct {
+	committed offsets
+	above     map[task.TopicPartition]retry.Metadata // what is done above them
+	parked    map[retry.Origin]bool                  // records that were put aside
+}
+
+// death is what is there now.
+func (w *killWorld) death() (d death, err error) {
+	d = death{committed: w.sample(), above: map[task.TopicPartition]retry.Metadata{}}
+	w.mu.Lock()
+	for tp, text := range w.metadata {
+		if tp.Topic != killIn && tp.Topic != killRepartition {
+			continue // copies tell each other what they have
+		}
+		m, merr := retry.ParseMetadata(text, d.committed[tp], -1)
+		d.above[tp], err = m, errors.Join(err, merr)
+	}
+	w.mu.Unlock()
+	if err != nil {
+		return d, err
+	}
+	if d.parked, err = w.parked(); errors.Is(err, kerr.UnknownTopicOrPartition) { // it has died before it made the topics
+		err = nil
+	}
+	return d, err
+}
+
+// done says whether a commit has the record of an offset.
+func (d *death) done(tp task.TopicPartition, offset int64) bool {
+	if offset < d.committed[tp] {
+		return true
+	}
+	m := d.above[tp]
+	return len(m.Holes) > 0 && offset < m.Main && !slices.ContainsFunc(m.Holes, func(r retry.Run) bool { return r.From <= offset && offset < r.To })
+}
+
+// parked are the records that lie in the retry topics. It fails as long as these are not made.
+func (w *killWorld) parked() (map[retry.Origin]bool, error) {
+	out := map[retry.Origin]bool{}
+	for _, store := range []string{killInRetry, killRoutedRetry} {
+		logs, err := w.client.Consume(w.ctx, killChangelog(store))
+		if err != nil {
+			return nil, err
+		}
+		for _, log := range logs {
+			for key := range foldLog(log, int64(len(log))) {
+				o, _, err := retry.ParseKey([]byte(key))
+				if err != nil {
+					return nil, err
+				}
+				out[o] = true
+			}
+		}
+	}
+	return out, nil
+}
+
 func newKillWorld() (w *killWorld, err error) {
-	w = &killWorld{committed: offsets{}, live: map[string]bool{}, log: map[int32]map[int64]id{}}
+	w = &killWorld{committed: offsets{}, metadata: map[task.TopicPartition]string{}, live: map[string]bool{}, log: map[int32]map[int64]id{}}
 	w.ctx, w.cancel = context.WithTimeout(context.Background(), 3*time.Minute)
 	topics := map[string]int32{killIn: killPartitions, killOut(killDirect): killPartitions, killOut(killRouted): killPartitions}
 	if w.broker, err = broker.Start(broker.Options{Topics: topics}); err != nil {
 		return nil, err
 	}
 	w.broker.Cluster().ControlKey(kmsg.DeleteRecords.Int16(), w.purging)
-	if w.client, err = broker.NewClient(w.broker.Addrs()); err != nil {
+	soon := []kgo.Opt{kgo.MetadataMinAge(20 * time.Millisecond), kgo.MetadataMaxAge(100 * time.Millisecond)} // new topics are seen
+	if w.client, err = broker.NewClient(w.broker.Addrs(), soon...); err != nil {
 		return nil, err
 	}
-	w.kgo, err = kgo.NewClient(kgo.SeedBrokers(w.broker.Addrs()...), kgo.ConsumeTopics(killRepartition), kgo.FetchMaxWait(20*time.Millisecond),
-		kgo.MetadataMinAge(20*time.Millisecond), kgo.MetadataMaxAge(100*time.Millisecond))
+	w.kgo, err = kgo.NewClient(append(soon,
+		kgo.SeedBrokers(w.broker.Addrs()...), kgo.ConsumeTopics(killRepartition), kgo.FetchMaxWait(20*time.Millisecond))...)
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +231,7 @@ func (w *killWorld) sample() offsets {
 			w.backwards = errors.Join(w.backwards, fmt.Errorf("the committed offset of %v went back from %d to %d", tp, w.committed[tp], o.Offset))
 		}
 		if o.Offset >= 0 {
-			w.committed[tp] = o.Offset
+			w.committed[tp], w.metadata[tp] = o.Offset, o.Metadata
 		}
 	}
 	out := offsets{}
@@ -220,7 +283,7 @@ func (w *killWorld) bury() {
 	}
 }
 
-// caughtUp says whether everything that was fed is committed, behind the repartition topic too.
+// caughtUp says whether everything that was fed is committed, behind the repartition topic too, and nothing is put aside.
 func (w *killWorld) caughtUp() bool {
 	done := w.sample()
 	for p := range int32(killPartitions) {
@@ -236,12 +299,16 @@ func (w *killWorld) caughtUp() bool {
 	ends.Each(func(o kadm.ListedOffset) {
 		ok = ok && done[task.TopicPartition{Topic: o.Topic, Partition: o.Partition}] >= o.Offset
 	})
-	return ok
+	if !ok {
+		return false
+	}
+	parked, err := w.parked()
+	return err == nil && len(parked) == 0
 }
 
 // anew deletes the changelogs and makes them again with what was in them, as a copy from a mirror would.
 func (w *killWorld) anew() error {
-	for _, store := range []string{killDirect, killRouted} {
+	for _, store := range killStores {
 		topic := killChangelog(store)
 		logs, err := w.client.Consume(w.ctx, topic)
 		if err != nil {

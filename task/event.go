@@ -63,7 +63,10 @@ type Action interface{ ownerAction() }
 
 type (
 	// Send hands effects to the sender, in order of their sequence.
-	Send struct{ *Effects }
+	Send struct {
+		*Effects
+		Second bool // with the second leg of a commit
+	}
 	// Seal hands a cut to the committer. It comes after the Send of everything it covers and is answered with Committed.
 	Seal struct{ *Sealed }
 	// Consumed gives back queue space of one input, and the batches that are finished: nothing refers to their memory any more.

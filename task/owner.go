@@ -254,9 +254,10 @@ func (o *Owner) settle() {
 	if o.sealed != nil && !o.t.Outstanding() {
 		o.sealed = nil // dropped meanwhile
 	}
+	legs := o.sealed != nil && o.t.commit.legs.store >= 0
 	ready := o.sealed != nil && o.t.SealReady()
 	for e := o.t.TakeEffects(); e != nil; e = o.t.TakeEffects() {
-		o.do(Send{e})
+		o.do(Send{Effects: e, Second: legs && ready})
 	}
 	if ready {
 		o.do(Seal{o.sealed})

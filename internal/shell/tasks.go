@@ -276,8 +276,14 @@ func (l *taskLoop) carry(actions []task.Action) {
 	for _, a := range actions {
 		switch a := a.(type) {
 		case task.Send:
+			if a.Second {
+				fail.Point("leg.before")
+			}
 			r.sender.put(engine.EffectsMade{Effects: a.Effects})
 			fail.Point("effects.handed")
+			if a.Second {
+				fail.Point("leg.after")
+			}
 		case task.Seal:
 			fail.Point("seal.before")
 			r.post(engine.TaskSealed{Sealed: a.Sealed})

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/understudy-streams/understudy/internal/fail"
 	"github.com/understudy-streams/understudy/task"
 )
 
@@ -266,7 +267,9 @@ func (w *worker) take(late bool) (it handed, ok, over bool) {
 // do runs an item. What it is about is the task's again when the result is on its way.
 func (w *worker) do(it handed) {
 	w.item = it.Item
+	fail.Point("item.before")
 	r := w.result(it)
+	fail.Point("item.after")
 	w.item = nil
 	w.pulse.rest()
 	w.s.mu.Lock()
@@ -279,6 +282,7 @@ func (w *worker) do(it handed) {
 		w.nodes.Disown(r, task.ErrReleased)
 		w.pulse.rest()
 	}
+	fail.Point("item.told")
 }
 
 // result runs an item, unless it was cancelled before. It is nil if the task is over.
