@@ -45,6 +45,8 @@ type Config struct {
 	// Context is given to user functions that can fail or wait; whoever runs the task ends it. Defaults to one that never ends.
 	Context context.Context
 	Seed    uint64 // of the hash tables; their order is never observable
+	// Clock is asked for the time when a unit has failed, so that no try comes early; nil is the time of the step.
+	Clock func() time.Time
 	// Beat is called before each unit, which runs the user's code, with the record that the unit is about, for the watchdog: the input and
 	// the offset, or -1 and -1 where there is none. It may be nil.
 	Beat func(input int, offset int64)

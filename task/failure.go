@@ -116,8 +116,17 @@ func (t *Task) mend() {
 // decide asks the policy.
 func (t *Task) decide(p retry.Policy, err *Error, attempt int, first int64) retry.Decision {
 	return p.Decide(retry.Failed{
-		Err: err.Err, Kind: string(err.Kind), Node: err.Node, Attempt: attempt, First: first, Now: t.now, Rand: t.failure.random(),
+		Err: err.Err, Kind: string(err.Kind), Node: err.Node, Attempt: attempt, First: first, Now: t.late(), Rand: t.failure.random(),
 	})
+}
+
+// late is the time, in milliseconds, at which a record has failed: that of the turn is some milliseconds old by then, and a try that is due by
+// it would come early.
+func (t *Task) late() int64 {
+	if t.cfg.Clock == nil {
+		return t.now
+	}
+	return max(t.now, t.cfg.Clock().UnixMilli()+1) // what is cut off a millisecond is early too
 }
 
 // subject is a record of the main path that has failed, or is to be put aside: the one at the head of an input or, with an item, one that was

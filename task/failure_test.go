@@ -437,3 +437,28 @@ func TestWaitsAreNotLongerByAnotherClock(t *testing.T) {
 		}
 	}
 }
+
+// Records that fail each time are no outage, however often they are tried.
+func TestRegressionRetriesOfBadRecordsOpenNoBreaker(t *testing.T) {
+	b := newBed(t, retry.Parallel(steady, retry.Breaker(5, 10*time.Second), retry.Attempts(10), retry.ThenDeadLetter()))
+	for _, v := range []string{"w", "x"} {
+		b.fails[v] = -1
+	}
+	b.bring("a:1", "a:w", "a:2", "a:x", "a:3")
+	b.until(60)
+	require.Zero(t, b.stats().Outages)
+	require.Equal(t, 2, b.letters())
+}
+
+// The time of a turn is old when a unit fails at its end.
+func TestRegressionNoTryIsEarlyByTheClockOfTheTry(t *testing.T) {
+	f := newFlaky()
+	b := &bed{flaky: f, cfg: Config{Spec: f.spec(retry.Parallel(steady, retry.Backoff(time.Second, time.Minute))), CommitInterval: time.Hour}}
+	failed := epoch0.Add(7 * time.Millisecond)
+	b.cfg.Clock = func() time.Time { return failed }
+	b.world = newWorld(t, b.cfg)
+	b.fails["x"] = 1
+	b.bring("a:x")
+	require.Equal(t, 1, b.ran["x"])
+	require.False(t, b.wake.Before(failed.Add(time.Second)), "%v", b.wake)
+}

@@ -95,7 +95,9 @@ func (t *Task) removed(item *retry.Item) {
 func (t *Task) mendRetry(item *retry.Item, err *Error) {
 	d := t.decide(t.cfg.Spec.Failure.For(string(err.Kind)), err, item.Attempt+1, item.First)
 	err.Attempts = item.Attempt + 1
-	t.told(d, err)
+	if item.Attempt == 0 || t.failure.circuit != nil && t.failure.circuit.Open() {
+		t.told(d, err) // that of a record which has failed before says nothing new, but as a probe
+	}
 	err.Topic, err.Partition, err.Offset = item.Topic, item.Partition, item.Offset
 	switch {
 	case d.Verdict == retry.Skipped:
