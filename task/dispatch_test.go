@@ -445,6 +445,7 @@ func TestAnyHistoryOfDispatchLosesNothing(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		byKey := rapid.Bool().Draw(rt, "by key")
 		opts := []retry.Option{retry.Workers(rapid.IntRange(2, 4).Draw(rt, "workers")), retry.Attempts(retry.Forever), retry.NoBreaker(), retry.Backoff(time.Millisecond, time.Second)}
+		opts = append(opts, retry.Crashes(100)) // of which no record is the cause
 		p := retry.Parallel(opts...)
 		if byKey {
 			p = retry.KeyOrdered(opts...)

@@ -157,8 +157,11 @@ func (t *Task) survived() {
 // cameBack notes that a record has failed with an error: it did not end the process, and is no suspect before it is tried again.
 func (t *Task) cameBack(i int, offset int64) {
 	s := &t.failure.suspects
-	if s.active && s.inputs[i].named == offset {
-		s.inputs[i].named = -1
+	if in := &s.inputs[i]; s.active && in.named == offset {
+		in.named = -1
+		if in.died == offset {
+			in.died, in.deaths = -1, 0
+		}
 		t.commit.wanted = true
 	}
 }
@@ -168,6 +171,9 @@ func (t *Task) metadata(i int, low int64) string {
 	f := &t.failure
 	s := &f.suspects
 	m := retry.Metadata{StreamTime: f.rows.before(t.streamTime), Main: low, Suspect: -1, Running: s.says}
+	if in := &s.inputs[i]; in.died >= 0 && t.doneBefore(i, in.died) {
+		in.died, in.deaths = -1, 0
+	}
 	s.say(&s.inputs[i], &m, low)
 	if w := t.in.all[i].window; w != nil && w.Open() > 0 {
 		m.Main, m.Holes = w.Next(), w.Holes(nil)
