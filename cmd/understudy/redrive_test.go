@@ -242,7 +242,7 @@ func withoutEmpty(r runs) runs {
 // sentry #86751, arroyo #431: however much lies there, who looks at it holds one fetch.
 func TestRegressionLookingAtLettersKeepsNoneOfThem(t *testing.T) {
 	b := newBed(t)
-	const n, size = 64, 1 << 20
+	const n, size = 128, 1 << 20
 	value := strings.Repeat("x", size)
 	for i := range int64(n) {
 		b.died(0, letter(retry.Letter{Origin: origin(0, i)}, "a", value))
