@@ -186,7 +186,9 @@ func (c *changes) emitted(p *process, b modelbroker.ProduceBatch) {
 // the position, the owner's own rows are written all the same.
 func (o *oracle) applied(p *process, a engine.Apply, s *openStores) {
 	for _, c := range o.changelogs(a.Task.Partition) {
-		c.applied(p, a, s)
+		if slices.ContainsFunc(a.Batch.Stores, func(b statestore.StoreBatch) bool { return b.Store == c.store }) {
+			c.applied(p, a, s)
+		}
 	}
 }
 
@@ -197,12 +199,13 @@ func (c *changes) applied(p *process, a engine.Apply, s *openStores) {
 		return
 	}
 	want := c.fold(p, position)
-	if !slices.Contains(o.runs[a.Task], p) && !maps.EqualFunc(rows(s.Reader(c.store)), want, bytes.Equal) {
+	runs := slices.Contains(o.runs[a.Task], p)
+	if !runs && !maps.EqualFunc(rows(s.Reader(c.store)), want, bytes.Equal) {
 		// What was an owner's store with a hole in its changelog is ahead of its position: it meets older rows on its way to where it was.
 		c.restartable(p.name, s.TaskStores)
 		return
 	}
-	if log := o.logs[c.tp]; !a.Bulk && position < int64(len(log)) {
+	if log := o.logs[c.tp]; runs && !a.Bulk && position < int64(len(log)) {
 		want = maps.Clone(want)
 		for i := max(position, 0); i < int64(len(log)); i++ {
 			if r := &log[i]; r.by == p && !r.strange {

@@ -45,14 +45,18 @@ func (f *failed) died(p *process, tp task.TopicPartition, r task.OutRecord) {
 	switch {
 	case !ok || l.Topic != topicWords || l.Offset >= int64(len(log)) || recordID(log[l.Offset].value) != id:
 		w.violatedAt(tp, "%s writes a dead letter of record %d, which says that it is of %v", nameOf(p), id, l.Origin)
-	case !w.failing.mayEnd(id):
+	case !w.failing.mayFail(id) && (l.Class != string(task.KindCrash) || !w.failing.deadly):
 		w.violatedAt(tp, "%s writes a dead letter of record %d, which can be counted", nameOf(p), id)
 	case w.failing.set.Then != retry.EndDeadLetter:
 		w.violatedAt(tp, "%s writes a dead letter of record %d, and the policy has none", nameOf(p), id)
 	}
 	w.saw(RecordDead)
-	if l.Class == string(task.KindCrash) {
+	switch {
+	case l.Class != string(task.KindCrash):
+	case w.failing.fates[id].kind == deadly:
 		w.saw(CrashDead)
+	default:
+		w.saw(InnocentDead)
 	}
 	f.dead[l.Origin], f.letter[id] = true, true
 }
@@ -89,7 +93,7 @@ func (f *failed) done(words task.TopicPartition, at int64, id int) bool {
 	case f.dead[retry.Origin{Topic: words.Topic, Partition: words.Partition, Offset: at}]:
 		return true
 	}
-	return w.failing.mayVanish(id) && (w.failing.tries[id] > 0 || w.failing.suffers())
+	return w.failing.mayVanish(id)
 }
 
 // isParked says that a record is put aside, as its changelog has it.

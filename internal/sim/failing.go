@@ -30,16 +30,15 @@ type fate struct {
 type fateKind uint8
 
 const (
-	succeeds    fateKind = iota
-	fails                // a number of times
-	panics               // a number of times
-	waits                // a number of times it wants to be tried again after a while, which is no attempt
-	named                // a number of times it names the time of the next try itself
-	lasts                // it fails always
-	refuses              // it fails for good
-	leaves               // it says that it is to be skipped
-	deadly               // it ends the process with it, a number of times
-	laterDeadly          // it fails once, and ends the process from then on
+	succeeds fateKind = iota
+	fails             // a number of times
+	panics            // a number of times
+	waits             // a number of times it wants to be tried again after a while, which is no attempt
+	named             // a number of times it names the time of the next try itself
+	lasts             // it fails always
+	refuses           // it fails for good
+	leaves            // it says that it is to be skipped
+	deadly            // it ends the process with it, a number of times
 )
 
 // Errors of the application.
@@ -64,6 +63,9 @@ func newFailing(cfg Config, m *mood) failing {
 	}
 	f.policy = newPolicy(rng)
 	f.set = f.policy.Settings()
+	if m.planned && f.aside() && m.policy.AcceptableLag > 0 { // what is put aside makes changelogs longer, and that is nothing that a plan fails over
+		m.policy.AcceptableLag = max(m.policy.AcceptableLag, 60)
+	}
 	rare := []float64{0.02, 0.1, 0.4}[rng.IntN(3)]
 	for i := range f.fates {
 		if rng.Float64() < rare {
@@ -89,7 +91,7 @@ func newPolicy(rng *rand.Rand) retry.Policy {
 	pick := func(of ...retry.Option) retry.Option { return of[rng.IntN(len(of))] }
 	first := []time.Duration{10 * time.Millisecond, 100 * time.Millisecond, 400 * time.Millisecond}[rng.IntN(3)]
 	options := []retry.Option{
-		retry.Inline(1 + rng.IntN(2)), retry.Backoff(first, 4*first), retry.Crashes(1 + rng.IntN(2)), pick(retry.ThenDeadLetter(), retry.ThenSkip()),
+		retry.Inline(1 + rng.IntN(2)), retry.Backoff(first, 4*first), retry.Crashes(2 + rng.IntN(2)), pick(retry.ThenDeadLetter(), retry.ThenSkip()),
 	}
 	breaker := pick(retry.NoBreaker(), retry.Breaker(3, 500*time.Millisecond), retry.Breaker(20, 2*time.Second))
 	attempts := pick(retry.Attempts(2), retry.Attempts(4), retry.Attempts(retry.Forever))
@@ -116,21 +118,22 @@ func (f *failing) aside() bool {
 	return f.set.Mode == retry.ModeKeyOrdered || f.set.Mode == retry.ModeParallel
 }
 
-// mayEnd says that a record may fail for good, or leave.
-func (f *failing) mayEnd(id int) bool {
+// mayFail says that a record may fail for good: by itself, of what another one does, or in an outage.
+func (f *failing) mayFail(id int) bool {
 	switch t := f.fates[id]; t.kind {
-	case lasts, refuses, leaves, deadly, laterDeadly:
+	case lasts, refuses, leaves, deadly:
 		return true
 	case fails, panics, named:
-		return f.set.Attempts > 0 && t.times >= f.set.Attempts || f.suffers()
+		if f.set.Attempts > 0 && t.times >= f.set.Attempts {
+			return true
+		}
 	}
-	return f.suffers()
+	return f.outage[1] > 0 && f.set.Attempts > 0 || f.set.Mode == retry.ModeKeyOrdered && f.set.Followers == retry.FollowersToo
 }
 
-// suffers says that any record may fail for good: of what others do, or of an outage.
-func (f *failing) suffers() bool {
-	return f.set.Mode != retry.ModeStop && (f.outage[1] > 0 && f.set.Attempts > 0 || f.set.Mode == retry.ModeKeyOrdered && f.set.Followers == retry.FollowersToo)
-}
+// mayEnd says that a record may fail for good or be ended as one that kills: it may be run alone each time that a record of another task ends
+// the process that both are in.
+func (f *failing) mayEnd(id int) bool { return f.mayFail(id) || f.deadly }
 
 // mustEnd says that a record can never be counted.
 func (f *failing) mustEnd(id int) bool {
@@ -180,11 +183,6 @@ func (w *world) meets(p *process, id int, aside bool) (task.Kind, error) {
 		return task.KindProcess, retry.Permanent(errBroken)
 	case leaves:
 		return task.KindProcess, retry.Skip("of no use")
-	case laterDeadly:
-		if n == 1 {
-			return task.KindProcess, errFlaky
-		}
-		p.doomed = true
 	case deadly:
 		p.doomed = true
 	case panics:

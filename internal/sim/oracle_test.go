@@ -12,6 +12,7 @@ import (
 	"github.com/understudy-streams/understudy/internal/engine"
 	"github.com/understudy-streams/understudy/internal/kcode"
 	"github.com/understudy-streams/understudy/internal/modelbroker"
+	"github.com/understudy-streams/understudy/retry"
 	"github.com/understudy-streams/understudy/statestore"
 	"github.com/understudy-streams/understudy/task"
 )
@@ -24,6 +25,7 @@ func TestOracleNotices(t *testing.T) {
 		end := int64(len(w.oracle.logs[tp]))
 		w.oracle.appended(&call{link: &link{w: w, p: p}, sent: w.now}, modelbroker.ProduceBatch{TopicPartition: tp, Epoch: int16(w.oracle.changes(tp).grant), Records: records}, end)
 	}
+	origin := func(offset int64) retry.Origin { return retry.Origin{Topic: topicWords, Offset: offset} }
 	row := func(ids ...int) []byte {
 		b := counted(nil, ids[0], 120)
 		for _, id := range ids[1:] {
@@ -119,8 +121,52 @@ func TestOracleNotices(t *testing.T) {
 			ts, err := w.hosts[0].disk.Open(id, w.specs())
 			require.NoError(t, err)
 			require.NoError(t, ts.Apply(&statestore.Batch{Stores: []statestore.StoreBatch{{Changes: []statestore.Change{{Key: []byte("w"), Value: row(1)}}}}}))
-			w.oracle.applied(a, engine.Apply{Task: id}, &openStores{ts})
+			w.oracle.applied(a, engine.Apply{Task: id, Batch: &statestore.Batch{Stores: []statestore.StoreBatch{{Store: storeCounts}}}}, &openStores{ts})
 		}, "has 1 rows, its changelog makes 0"},
+		{"a commit passes a record that is neither counted nor put aside", func(w *world, a, _ *process) {
+			w.oracle.members["m"] = a
+			produced(w, a, words, task.OutRecord{Value: recordValue(7)})
+			produced(w, a, parkedAt(0), task.OutRecord{Key: retry.AppendEntryKey(nil, origin(1)), Value: []byte{1}})
+			w.oracle.committed(modelbroker.Commit{MemberID: "m", TopicPartition: words, Before: -1, Offset: 1})
+		}, "record 7 at 0 left no trace"},
+		{"what was put aside is deleted before it is counted", func(w *world, a, _ *process) {
+			w.oracle.running(a, id)
+			produced(w, a, words, task.OutRecord{Value: recordValue(7)})
+			produced(w, a, parkedAt(0), task.OutRecord{Key: retry.AppendEntryKey(nil, origin(0))})
+		}, "deletes that record 7 at 0 is put aside, and it left no trace"},
+		{"what was put aside is deleted before its count is put out", func(w *world, a, _ *process) {
+			w.oracle.running(a, id)
+			produced(w, a, words, task.OutRecord{Value: recordValue(7)})
+			produced(w, a, counts(0), task.OutRecord{Key: []byte("w"), Value: row(7)})
+			produced(w, a, parkedAt(0), task.OutRecord{Key: retry.AppendEntryKey(nil, origin(0))})
+		}, "deletes that record 7 at 0 is put aside, and it left no trace"},
+		{"a dead letter of a record that can be counted", func(w *world, a, _ *process) {
+			w.failing.fates[7] = fate{}
+			produced(w, a, words, task.OutRecord{Value: recordValue(7)})
+			l := retry.Letter{Origin: origin(0), Class: "x"}
+			var headers []task.Header
+			for _, h := range l.AppendHeaders(nil, nil) {
+				headers = append(headers, task.Header(h))
+			}
+			produced(w, a, task.TopicPartition{Topic: topicDead}, task.OutRecord{Value: recordValue(7), Headers: headers})
+		}, "A1 writes a dead letter of record 7, which can be counted"},
+		{"a dead letter of nobody", func(w *world, a, _ *process) {
+			produced(w, a, task.TopicPartition{Topic: topicDead}, task.OutRecord{Value: recordValue(7)})
+		}, "A1 writes a dead letter of record 7, which says that it is of"},
+		{"a word out of its order", func(w *world, a, _ *process) {
+			c := newCounting(0, nil)
+			c.last["w"] = 3
+			w.failing.set.Mode = retry.ModeKeyOrdered
+			w.oracle.counts(a, counterEnv(t, w, a), c, "w")
+		}, "A1: task 1_0 counts w at -1 after that at 3"},
+		{"a record twice in one life", func(w *world, a, _ *process) {
+			c := newCounting(0, nil)
+			c.done[-1] = true
+			w.oracle.failed.tried(a, counterEnv(t, w, a), c, 7)
+		}, "A1: task 1_0 takes offset -1, which it has counted"},
+		{"a record from before the beginning that was not put aside", func(w *world, a, _ *process) {
+			w.oracle.failed.tried(a, counterEnv(t, w, a), newCounting(4, nil), 7)
+		}, "A1: task 1_0 takes offset -1, begins at 4, and it was not put aside"},
 		{"a produce request for a task of somebody else", func(w *world, a, b *process) {
 			w.oracle.running(b, id)
 			w.oracle.sent(a, modelbroker.ProduceRequest{Batches: []modelbroker.ProduceBatch{{TopicPartition: counts(0)}}})
@@ -155,7 +201,7 @@ func TestOracleNotices(t *testing.T) {
 		}, "A1 deletes the state of task 1_0, which its plan has"},
 		{"a state is restored by one who is to run it", func(w *world, a, _ *process) {
 			w.oracle.rounds.current = &plan{}
-			w.oracle.rounds.restores(a, engine.Notice{Task: id, End: 500})
+			w.oracle.rounds.restores(a, engine.Notice{Task: id, Part: counts(0), End: 500})
 		}, "A1 restores task 1_0 from 0 to 500 to run it"},
 		{"a round that was asked for changes nothing", func(w *world, _, _ *process) {
 			w.oracle.rounds.current = &plan{}
@@ -251,6 +297,15 @@ func running(t *testing.T) *engine.Engine {
 	e.Step(epoch, engine.TopicsReady{})
 	require.Equal(t, engine.Rebalancing, e.State())
 	return e
+}
+
+// counterEnv is that of a task that counts and runs no record.
+func counterEnv(t *testing.T, w *world, p *process) *task.Env {
+	ts, err := w.hosts[0].disk.Open(task.ID{Subtopology: 1}, w.specs())
+	require.NoError(t, err)
+	owner, err := task.New(task.Config{ID: task.ID{Subtopology: 1}, Spec: p.topology()[1], Stores: readers(ts, len(w.specs())), Positions: []int64{0}})
+	require.NoError(t, err)
+	return owner.Env()
 }
 
 func readers(s statestore.TaskStores, n int) (all []statestore.Reader) {

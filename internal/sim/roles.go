@@ -284,7 +284,7 @@ func (o *oracle) moved(p *process, n engine.Notice) {
 		if n.Position > 0 {
 			most += staleness
 		}
-		if n.Role == engine.Active && n.End-max(n.Position, 0) > most {
+		if n.Part.Topic == topicCounts && n.Role == engine.Active && n.End-max(n.Position, 0) > most {
 			o.rounds.restores(p, n)
 		}
 	}
