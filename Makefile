@@ -35,10 +35,10 @@ fmt-check: ## fail on files that gofmt would change
 	if [ -n "$$files" ]; then echo "gofmt -w these files:"; echo "$$files"; exit 1; fi
 
 unit: ## unit and integration tests of all packages, internal/lint among them
-	$(TIMED) go test -p 2 -timeout 20m ./...
+	$(TIMED) go test -p 2 -timeout 30m ./...
 
 race: ## tests of the packages where goroutines meet, under the race detector
-	@if [ "$$(go env CGO_ENABLED)" = 1 ]; then set -x; $(TIMED) go test -p 2 -timeout 15m -short -race $(addsuffix /...,$(RACE)); \
+	@if [ "$$(go env CGO_ENABLED)" = 1 ]; then set -x; $(TIMED) go test -p 2 -timeout 25m -short -race $(addsuffix /...,$(RACE)); \
 	else echo "left out: the race detector needs a C compiler"; fi
 
 kill-test: ## processes killed between any two steps, N cases (default 300): make kill-test N=5000; SEED=<seed> N=1 replays one
