@@ -396,6 +396,7 @@ func TestRegressionKillerAmongWorkersIsIsolatedAlone(t *testing.T) {
 	crashes := 0
 	for ; y.low() < 6 && crashes < 12; crashes++ {
 		y.bring(all[y.low():]...)
+		y.until(2)                                        // a suspect is not taken at once
 		for len(y.handed) > 0 && y.values() != "killer" { // everybody else is done first
 			i := slices.IndexFunc(y.handed, func(it *Item) bool { return string(it.Record.Value) != "killer" })
 			y.turn(i)

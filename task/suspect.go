@@ -27,12 +27,14 @@ type suspectInput struct {
 	named  int64 // the record that the last commit names
 	died   int64 // the record in the middle of which the process died before; -1 for none
 	deaths int   // how often
+	waited bool  // before that one is taken again
 }
 
 const (
 	carefulStarts  = 2    // from so many starts without progress on little is taken at once
 	carefulRecords = 1000 // offsets
 	carefulPieces  = 100
+	carefulWait    = 1000 // ms at most for each death: so that tasks of a process, of which one has killed it, are not in the middle of a record at the same moment again
 )
 
 // loadSuspects takes in what the last commits say.
@@ -131,6 +133,14 @@ func (t *Task) alone(i int, in *suspectInput, r *Record) bool {
 		t.note(Note{Kind: NoteSuspect, Err: err, Attempt: in.deaths})
 		t.failure.tries[i] = tries{offset: r.Offset, first: t.now}
 		t.endFresh(t.head(i, r), err, retry.Decision{Verdict: retry.Ended, End: set.Then, Class: string(KindCrash)})
+		if t.err != nil { // who starts it again wants it to be tried again
+			in.died, in.deaths, t.failure.suspects.starts = -1, 0, 0
+		}
+		return false
+	}
+	if r.Offset == in.died && !in.waited {
+		in.waited = true
+		t.holdOff(t.now+int64(t.failure.random()%uint64(in.deaths*carefulWait+1)), "a process has died in the middle of a record, and others of it may be suspected")
 		return false
 	}
 	if in.named == r.Offset {

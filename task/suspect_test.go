@@ -62,6 +62,7 @@ func TestWorkersCrashSuspects(t *testing.T) {
 	for ; deaths < 12 && y.low() < 12; deaths++ {
 		y.crash()
 		y.bringFrom(records)
+		y.until(2) // a suspect is not taken at once
 		killed := false
 		for len(y.handed) > 0 {
 			if y.values() == "kill" { // the last of those that run: what the others have done is committed before
@@ -105,4 +106,21 @@ func suspected(t *testing.T, offset int64) InputOffset {
 	text, ok := m.Encode(offset)
 	require.True(t, ok)
 	return InputOffset{TopicPartition: TopicPartition{"in", 1}, Offset: offset, Metadata: text}
+}
+
+// A task that was stopped by the end of a suspect tries it again when somebody has started it again: it may have been innocent.
+func TestSuspectThatStoppedTheTaskIsTriedAgain(t *testing.T) {
+	b := newBed(t, retry.Ordered(retry.Crashes(2)))
+	b.cfg.Announce = true
+	b.committed["in"] = suspected(t, 0)
+	b.crash()
+	b.bring("a:x")
+	b.until(3)
+	require.ErrorContains(t, b.failed, "the process has died")
+	b.failed = nil
+	b.crash()
+	b.bring("a:x")
+	b.until(3)
+	require.NoError(t, b.failed)
+	require.Equal(t, 1, b.ran["x"])
 }

@@ -126,7 +126,7 @@ func TestOracleNotices(t *testing.T) {
 		{"a commit passes a record that is neither counted nor put aside", func(w *world, a, _ *process) {
 			w.oracle.members["m"] = a
 			produced(w, a, words, task.OutRecord{Value: recordValue(7)})
-			produced(w, a, parkedAt(0), task.OutRecord{Key: retry.AppendEntryKey(nil, origin(1)), Value: []byte{1}})
+			produced(w, a, parkedAt(0), task.OutRecord{Key: retry.AppendPayloadKey(nil, origin(0)), Value: []byte{1}})
 			w.oracle.committed(modelbroker.Commit{MemberID: "m", TopicPartition: words, Before: -1, Offset: 1})
 		}, "record 7 at 0 left no trace"},
 		{"what was put aside is deleted before it is counted", func(w *world, a, _ *process) {
@@ -141,7 +141,7 @@ func TestOracleNotices(t *testing.T) {
 			produced(w, a, parkedAt(0), task.OutRecord{Key: retry.AppendEntryKey(nil, origin(0))})
 		}, "deletes that record 7 at 0 is put aside, and it left no trace"},
 		{"a dead letter of a record that can be counted", func(w *world, a, _ *process) {
-			w.failing.fates[7] = fate{}
+			w.failing = failing{fates: make([]fate, 120), set: retry.Settings{Then: retry.EndDeadLetter}}
 			produced(w, a, words, task.OutRecord{Value: recordValue(7)})
 			l := retry.Letter{Origin: origin(0), Class: "x"}
 			var headers []task.Header
