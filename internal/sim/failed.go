@@ -51,12 +51,8 @@ func (f *failed) died(p *process, tp task.TopicPartition, r task.OutRecord) {
 		w.violatedAt(tp, "%s writes a dead letter of record %d, and the policy has none", nameOf(p), id)
 	}
 	w.saw(RecordDead)
-	switch {
-	case l.Class != string(task.KindCrash):
-	case w.failing.fates[id].kind == deadly:
+	if l.Class == string(task.KindCrash) && w.failing.fates[id].kind == deadly {
 		w.saw(CrashDead)
-	default:
-		w.saw(InnocentDead)
 	}
 	f.dead[l.Origin], f.letter[id] = true, true
 }

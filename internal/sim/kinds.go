@@ -79,7 +79,6 @@ const (
 	RecordRecovered                // one that had been put aside was counted
 	RecordDead                     // a dead letter was written
 	CrashDead                      // and the record had killed processes
-	InnocentDead                   // and it had not: a record of another task did, twice
 	RecordAsleep                   // a record had been put aside and was read again
 	BreakerOpened                  // a task took records for an outage
 	kinds
@@ -95,7 +94,7 @@ var kindNames = [kinds]string{
 	"coordinator moved amid a move", "slow reads of a changelog", "stuck reads of a changelog", "learner stalled", "board request lost", "board request late",
 	"task learned", "copy promoted", "task handed over", "needless pause", "release overdue", "standby took over", "owner became standby",
 	"cold restore", "state cleaned", "record failed", "record killed a process", "outage", "record put aside", "record recovered", "dead letter",
-	"dead letter of a killer", "dead letter of an innocent", "record put aside and read again", "breaker opened",
+	"dead letter of a killer", "record put aside and read again", "breaker opened",
 }
 
 func (k Kind) String() string {
