@@ -140,7 +140,7 @@ func (t *Task) alone(i int, in *suspectInput, r *Record) bool {
 	}
 	if r.Offset == in.died && !in.waited {
 		in.waited = true
-		t.holdOff(t.now+int64(t.failure.random()%uint64(in.deaths*carefulWait+1)), "a process has died in the middle of a record, and others of it may be suspected")
+		t.holdOff(t.now+int64(t.failure.random()%uint64(min(in.deaths, 3)*carefulWait+1)), "a process has died in the middle of a record, and others of it may be suspected")
 		return false
 	}
 	if in.named == r.Offset {
