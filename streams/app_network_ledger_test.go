@@ -124,10 +124,15 @@ func (l *ledger) committedNow() map[task.TopicPartition]int64 {
 	}
 	out := map[task.TopicPartition]int64{}
 	for tp, o := range now {
-		out[tp] = o.Offset
+		if l.reads(tp.Topic) {
+			out[tp] = o.Offset
+		}
 	}
 	return out
 }
+
+// reads says that the application reads a topic as an input. It commits offsets of changelogs too: those are rows of the readiness board.
+func (l *ledger) reads(topic string) bool { return topic == l.in || topic == l.app+"-counts-repartition" }
 
 // checkCommits reads every commit of the application from the log of commits: none goes back.
 func (l *ledger) checkCommits() {
@@ -136,8 +141,8 @@ func (l *ledger) checkCommits() {
 	n := 0
 	for _, r := range l.all("__consumer_offsets") {
 		key, value := kmsg.NewOffsetCommitKey(), kmsg.NewOffsetCommitValue()
-		if r.Value == nil || key.ReadFrom(r.Key) != nil || key.Version > 1 || key.Group != l.app {
-			continue // of other groups, or their members
+		if r.Value == nil || key.ReadFrom(r.Key) != nil || key.Version > 1 || key.Group != l.app || !l.reads(key.Topic) {
+			continue // of other groups, their members, or the readiness board
 		}
 		require.NoError(l.t, value.ReadFrom(r.Value))
 		tp := task.TopicPartition{Topic: key.Topic, Partition: key.Partition}
