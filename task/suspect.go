@@ -31,8 +31,8 @@ type suspectInput struct {
 }
 
 const (
-	carefulStarts  = 2   // from so many starts without progress on little is taken at once
-	carefulRecords = 100 // offsets
+	carefulStarts  = 2    // from so many starts without progress on little is taken at once
+	carefulRecords = 1000 // offsets
 	carefulPieces  = 100
 	carefulWait    = 1000 // ms at most for each death: so that tasks of a process, of which one has killed it, are not in the middle of a record at the same moment again
 )
