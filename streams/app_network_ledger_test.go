@@ -132,7 +132,9 @@ func (l *ledger) committedNow() map[task.TopicPartition]int64 {
 }
 
 // reads says that the application reads a topic as an input. It commits offsets of changelogs too: those are rows of the readiness board.
-func (l *ledger) reads(topic string) bool { return topic == l.in || topic == l.app+"-counts-repartition" }
+func (l *ledger) reads(topic string) bool {
+	return topic == l.in || topic == l.app+"-counts-repartition"
+}
 
 // checkCommits reads every commit of the application from the log of commits: none goes back.
 func (l *ledger) checkCommits() {
