@@ -16,6 +16,9 @@ const (
 	ModeParallel
 )
 
+// PutsAside says that records which fail are put aside, so that there is a retry store.
+func (m Mode) PutsAside() bool { return m == ModeKeyOrdered || m == ModeParallel }
+
 // End is what happens to a record that has failed for good: its attempts are used up, it is too old, or its error is permanent.
 type End uint8
 

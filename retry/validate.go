@@ -69,7 +69,7 @@ var trying = []string{"Attempts", "Backoff", "Factor", "Jitter", "MaxAge", "Brea
 // modes checks that every option means something in the policy's mode: what is named and does nothing is a mistake.
 func (c *check) modes() {
 	mode := c.p.set.Mode
-	aside := mode == ModeKeyOrdered || mode == ModeParallel
+	aside := mode.PutsAside()
 	for _, part := range trying {
 		c.fault(mode == ModeStop && c.p.has(part), "%s with Stop: there is no second attempt; use Ordered, which stops at the end", part)
 	}

@@ -230,32 +230,6 @@ func (b *bed) account(spec failureSpec) account {
 	return a
 }
 
-// tolerantlyParked is parked for a topic that is being written to.
-func (b *bed) tolerantlyParked(topic string) map[string]retry.Entry {
-	b.t.Helper()
-	rows := map[string][]byte{}
-	for _, r := range b.all(topic) {
-		if rows[string(r.Key)] = r.Value; r.Value == nil {
-			delete(rows, string(r.Key))
-		}
-	}
-	out := map[string]retry.Entry{}
-	for key, row := range rows {
-		o, payload, err := retry.ParseKey([]byte(key))
-		require.NoError(b.t, err)
-		body := rows[string(retry.AppendPayloadKey(nil, o))]
-		if payload || body == nil {
-			continue // half of it is written, or deleted
-		}
-		e, err := retry.DecodeEntry(o, row)
-		require.NoError(b.t, err)
-		p, err := retry.DecodePayload(o, body)
-		require.NoError(b.t, err)
-		out[string(p.Value)] = e
-	}
-	return out
-}
-
 func (a account) missing(values []string) (out []string) {
 	for _, v := range values {
 		_, dead := a.dead[v]

@@ -18,8 +18,7 @@ func parts(p retry.Policy) []retry.Policy {
 // parks reports whether records that fail are put aside, so that there is a store of them.
 func (sub *subtopology) parks() bool {
 	return slices.ContainsFunc(parts(sub.failure), func(p retry.Policy) bool {
-		mode := p.Settings().Mode
-		return mode == retry.ModeKeyOrdered || mode == retry.ModeParallel
+		return p.Settings().Mode.PutsAside()
 	})
 }
 

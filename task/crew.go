@@ -48,7 +48,7 @@ var errScheduledBeside = errors.New("a schedule in a subtopology whose policy ha
 // loadCrew makes what the task needs to have its records run by workers, if the policy has several.
 func (t *Task) loadCrew() error {
 	set := t.cfg.Spec.Failure.Settings()
-	if !t.cfg.Workers || set.Workers < 2 || set.Mode != retry.ModeKeyOrdered && set.Mode != retry.ModeParallel {
+	if !t.cfg.Workers || set.Workers < 2 || !set.Mode.PutsAside() {
 		return nil
 	}
 	if len(t.timers.all) > 0 {

@@ -49,7 +49,7 @@ func (t *Task) loadFailure() error {
 	for i, in := range t.cfg.Spec.Inputs {
 		t.in.all[i].redrives = in.Redrives > 0
 	}
-	if f.set.Row > 0 && f.aside() {
+	if f.set.Row > 0 && f.set.Mode.PutsAside() {
 		f.circuit = retry.NewCircuit(f.set)
 	}
 	t.loadSuspects()
@@ -63,11 +63,6 @@ func (t *Task) loadFailure() error {
 	}
 	t.guard()
 	return nil
-}
-
-// aside says that the policy puts records aside.
-func (f *failure) aside() bool {
-	return f.set.Mode == retry.ModeKeyOrdered || f.set.Mode == retry.ModeParallel
 }
 
 // random is a splitmix64.
@@ -191,11 +186,9 @@ func (t *Task) onceMore(s subject) {
 func (t *Task) againFresh(s subject, err *Error, d retry.Decision, set retry.Settings) {
 	f := &t.failure
 	f.counts.Retried++
-	aside := set.Mode == retry.ModeKeyOrdered || set.Mode == retry.ModeParallel
-	switch {
-	case aside && f.pool != nil && f.pool.room(f):
+	if set.Mode.PutsAside() && f.pool != nil && f.pool.room(f) {
 		t.park(s, err, d)
-	default:
+	} else {
 		t.waitFor(s, err)
 	}
 }

@@ -32,7 +32,7 @@ const freshPerRetry = 3
 // loadPool reads what lies in the retry store. A record that the last commit does not show as done is inert until the main path comes to it:
 // what its retry made may be lost, and the main path has to see it in its order.
 func (t *Task) loadPool(store int) error {
-	p := &pool{store: t.stores[store], inputs: map[string]int{}, drains: !t.failure.aside()}
+	p := &pool{store: t.stores[store], inputs: map[string]int{}, drains: !t.failure.set.Mode.PutsAside()}
 	mode := t.failure.set.Mode
 	if p.drains {
 		mode = retry.ModeKeyOrdered // whatever order the records were put aside for, that of their keys is kept

@@ -115,7 +115,7 @@ func (f *failing) newFate(rng *rand.Rand) fate {
 
 // aside says that records are put aside.
 func (f *failing) aside() bool {
-	return f.set.Mode == retry.ModeKeyOrdered || f.set.Mode == retry.ModeParallel
+	return f.set.Mode.PutsAside()
 }
 
 // mayFail says that a record may fail for good: by itself, of what another one does, or in an outage.
