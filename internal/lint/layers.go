@@ -43,6 +43,7 @@ var layers = []place{
 
 	{pattern: "internal/kcode", layer: internal, core: true},
 	{pattern: "internal/engine", layer: internal, core: true},
+	{pattern: "internal/pattern", layer: internal, core: true},
 	{pattern: "internal/group", layer: internal, core: true},
 	{pattern: "internal/group/carrier", layer: internal},
 	{pattern: "internal/modelbroker", layer: internal, core: true},
