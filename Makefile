@@ -34,8 +34,9 @@ fmt-check: ## fail on files that gofmt would change
 	@files=$$(git ls-files --cached --others --exclude-standard --deduplicate -- '*.go' ':!:*/testdata/*' | xargs "$$(go env GOROOT)/bin/gofmt" -l) && \
 	if [ -n "$$files" ]; then echo "gofmt -w these files:"; echo "$$files"; exit 1; fi
 
+# streams comes first: its tests wait for sessions and elections, and the others are done meanwhile.
 unit: ## unit and integration tests of all packages, internal/lint among them
-	$(TIMED) go test -p 2 -timeout 30m ./...
+	$(TIMED) go test -p 2 -timeout 30m ./streams ./...
 
 race: ## tests of the packages where goroutines meet, under the race detector
 	@if [ "$$(go env CGO_ENABLED)" = 1 ]; then set -x; $(TIMED) go test -p 2 -timeout 25m -short -race $(addsuffix /...,$(RACE)); \
