@@ -45,6 +45,7 @@ var layers = []place{
 	{pattern: "internal/engine", layer: internal, core: true},
 	{pattern: "internal/pattern", layer: internal, core: true},
 	{pattern: "internal/group", layer: internal, core: true},
+	{pattern: "internal/consume", layer: internal, core: true},
 	{pattern: "internal/group/carrier", layer: internal},
 	{pattern: "internal/modelbroker", layer: internal, core: true},
 	{pattern: "internal/sim", layer: internal, core: true},
