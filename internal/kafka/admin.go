@@ -63,6 +63,32 @@ func topicError(request, topic string, e *sarama.TopicError) error {
 	return fmt.Errorf("kafka: %s of topic %q: %w", request, topic, kcode.Code(e.Err))
 }
 
+// DeleteTopics deletes topics and answers with one entry per topic: nil where it is deleted, an error with a kcode.Code in its chain where not
+// (UnknownTopicOrPartition: there was none). Brokers delete what is in it later; some still name the topic for a moment. It asks the controller.
+func (c *Client) DeleteTopics(ctx context.Context, topics []string) (map[string]error, error) {
+	if len(topics) == 0 {
+		return map[string]error{}, nil
+	}
+	req := sarama.NewDeleteTopicsRequest(c.settings.conf.Version, topics, c.timeout)
+	var res *sarama.DeleteTopicsResponse
+	err := c.controller(ctx, "DeleteTopics", func(k *conn) (err error) {
+		res, err = k.broker.DeleteTopics(req)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]error, len(topics))
+	for _, t := range topics {
+		var told *sarama.TopicError
+		if code, ok := res.TopicErrorCodes[t]; ok {
+			told = &sarama.TopicError{Err: code, ErrMsg: res.TopicErrorMessages[t]}
+		}
+		out[t] = topicError("DeleteTopics", t, told)
+	}
+	return out, nil
+}
+
 // controller runs f on the controller, as the last metadata names it. Brokers of a KRaft cluster name any of them and pass the request on.
 func (c *Client) controller(ctx context.Context, request string, f func(*conn) error) error {
 	m, err := c.Metadata(ctx, []string{})

@@ -29,16 +29,9 @@ type DescribedMember struct {
 
 // DescribeGroup asks the coordinator about a group. A code that stands for "not now" (the coordinator moves or loads) is in the error's chain.
 func (c *Client) DescribeGroup(ctx context.Context, group string) (GroupDescription, error) {
-	addr, code, err := c.Coordinator(ctx, group)
-	if err != nil {
-		return GroupDescription{}, err
-	}
-	if code != kcode.None {
-		return GroupDescription{}, fmt.Errorf("kafka: find the coordinator of group %q: %w", group, code)
-	}
 	req := &sarama.DescribeGroupsRequest{Version: 5, Groups: []string{group}}
 	var res *sarama.DescribeGroupsResponse
-	err = c.call(ctx, addr, "DescribeGroups", func(k *conn) (err error) {
+	err := c.coordinator(ctx, group, "DescribeGroups", func(k *conn) (err error) {
 		res, err = k.broker.DescribeGroups(req)
 		return err
 	})

@@ -3,9 +3,11 @@ package kafka
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/IBM/sarama"
 
@@ -31,12 +33,40 @@ type ListedOffset struct {
 
 // ListOffsets asks the leaders of the partitions. The answer has an entry per partition; the error is for when no metadata could be had.
 func (c *Client) ListOffsets(ctx context.Context, at At, tps []task.TopicPartition) (map[task.TopicPartition]ListedOffset, error) {
+	when, isolation := sarama.OffsetNewest, sarama.ReadUncommitted
+	switch at {
+	case Earliest:
+		when = sarama.OffsetOldest
+	case Stable:
+		isolation = sarama.ReadCommitted
+	case Latest:
+	}
+	return c.list(ctx, tps, isolation, func(task.TopicPartition) int64 { return when })
+}
+
+// ListOffsetsSince asks for the first offset of each partition whose record has that timestamp, or a later one. Offset is -1 where there is
+// none. Timestamps have milliseconds: what is more exact is rounded up. Times before 1970 are taken for its beginning.
+func (c *Client) ListOffsetsSince(ctx context.Context, times map[task.TopicPartition]time.Time) (map[task.TopicPartition]ListedOffset, error) {
+	return c.list(ctx, slices.Collect(maps.Keys(times)), sarama.ReadUncommitted, func(tp task.TopicPartition) int64 {
+		return max(0, times[tp].Add(time.Millisecond-1).UnixMilli())
+	})
+}
+
+// list asks each leader for what when says of its partitions: a timestamp in milliseconds, or one of the numbers that stand for an end.
+func (c *Client) list(ctx context.Context, tps []task.TopicPartition, isolation sarama.IsolationLevel, when func(task.TopicPartition) int64) (map[task.TopicPartition]ListedOffset, error) {
 	out := make(map[task.TopicPartition]ListedOffset, len(tps))
 	leaders, err := c.byLeader(ctx, tps, func(tp task.TopicPartition, err error) { out[tp] = ListedOffset{Offset: -1, Err: err} })
 	if err != nil {
 		return nil, err
 	}
-	for _, answers := range onEach(leaders, func(l leaderParts) []ListedOffset { return c.listOn(ctx, l, at) }) {
+	ask := func(l leaderParts) []ListedOffset {
+		req := &sarama.OffsetRequest{Version: 5, IsolationLevel: isolation}
+		for _, tp := range l.parts {
+			req.AddBlock(tp.Topic, tp.Partition, when(tp), 1)
+		}
+		return c.listOn(ctx, l, req)
+	}
+	for _, answers := range onEach(leaders, ask) {
 		for i, a := range answers.results {
 			out[answers.parts[i]] = a
 		}
@@ -45,19 +75,7 @@ func (c *Client) ListOffsets(ctx context.Context, at At, tps []task.TopicPartiti
 }
 
 // listOn asks one leader. The answers are in the order of its partitions.
-func (c *Client) listOn(ctx context.Context, l leaderParts, at At) []ListedOffset {
-	req := &sarama.OffsetRequest{Version: 5}
-	when := sarama.OffsetNewest
-	switch at {
-	case Earliest:
-		when = sarama.OffsetOldest
-	case Stable:
-		req.IsolationLevel = sarama.ReadCommitted
-	case Latest:
-	}
-	for _, tp := range l.parts {
-		req.AddBlock(tp.Topic, tp.Partition, when, 1)
-	}
+func (c *Client) listOn(ctx context.Context, l leaderParts, req *sarama.OffsetRequest) []ListedOffset {
 	var res *sarama.OffsetResponse
 	err := c.call(ctx, l.addr, "ListOffsets", func(k *conn) (err error) {
 		res, err = k.broker.GetAvailableOffsets(req)

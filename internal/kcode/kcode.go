@@ -57,7 +57,9 @@ const (
 	KafkaStorageError         Code = 56
 	UnknownProducerID         Code = 59
 	SaslAuthenticationFailed  Code = 58
+	NonEmptyGroup             Code = 68
 	GroupIDNotFound           Code = 69
+	TopicDeletionDisabled     Code = 73
 	FencedLeaderEpoch         Code = 74
 	UnknownLeaderEpoch        Code = 75
 	UnsupportedCompression    Code = 76
@@ -66,6 +68,7 @@ const (
 	GroupMaxSizeReached       Code = 81
 	FencedInstanceID          Code = 82
 	InvalidRecord             Code = 87
+	GroupSubscribedToTopic    Code = 86
 	UnstableOffsetCommit      Code = 88
 	ThrottlingQuotaExceeded   Code = 89
 	ProducerFenced            Code = 90
@@ -93,7 +96,8 @@ var names = map[Code]string{
 	UnstableOffsetCommit: "UNSTABLE_OFFSET_COMMIT", ProducerFenced: "PRODUCER_FENCED",
 	InvalidFetchSize: "INVALID_FETCH_SIZE", InvalidRequiredAcks: "INVALID_REQUIRED_ACKS", InvalidGroupID: "INVALID_GROUP_ID",
 	UnsupportedVersion: "UNSUPPORTED_VERSION", InvalidRequest: "INVALID_REQUEST", UnsupportedCompression: "UNSUPPORTED_COMPRESSION_TYPE",
-	ThrottlingQuotaExceeded: "THROTTLING_QUOTA_EXCEEDED",
+	ThrottlingQuotaExceeded: "THROTTLING_QUOTA_EXCEEDED", NonEmptyGroup: "NON_EMPTY_GROUP", TopicDeletionDisabled: "TOPIC_DELETION_DISABLED",
+	GroupSubscribedToTopic: "GROUP_SUBSCRIBED_TO_TOPIC",
 }
 
 func (c Code) Error() string {
