@@ -1,0 +1,54 @@
+package offsetstore_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+
+	"github.com/understudy-streams/understudy/streams/offsetstore"
+	"github.com/understudy-streams/understudy/streams/offsetstore/offsetstoretest"
+)
+
+func TestMemory(t *testing.T) {
+	offsetstoretest.Run(t, func(*testing.T) func() offsetstoretest.Store {
+		m := offsetstore.NewMemory()
+		return func() offsetstoretest.Store { return m }
+	})
+}
+
+func TestFile(t *testing.T) {
+	offsetstoretest.Run(t, func(t *testing.T) func() offsetstoretest.Store {
+		path := filepath.Join(t.TempDir(), "offsets")
+		var f *offsetstore.File
+		t.Cleanup(func() { require.NoError(t, f.Close()) })
+		return func() offsetstoretest.Store {
+			if f != nil {
+				require.NoError(t, f.Close())
+			}
+			var err error
+			f, err = offsetstore.OpenFile(path)
+			require.NoError(t, err)
+			return f
+		}
+	})
+}
+
+func TestPebble(t *testing.T) {
+	offsetstoretest.Run(t, func(t *testing.T) func() offsetstoretest.Store {
+		fs := vfs.NewMem()
+		var db *pebble.DB
+		t.Cleanup(func() { require.NoError(t, db.Close()) })
+		return func() offsetstoretest.Store {
+			if db != nil {
+				require.NoError(t, db.Close())
+			}
+			var err error
+			db, err = pebble.Open("db", &pebble.Options{FS: fs, Logger: pebble.DefaultLogger})
+			require.NoError(t, err)
+			return offsetstore.NewPebble(db, []byte("offsets/"))
+		}
+	})
+}

@@ -1,0 +1,36 @@
+package offsetstore
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/understudy-streams/understudy/task"
+)
+
+// A row's key is the prefix, the names with their lengths, so that no two groups or topics have a key in common, and the partition. Its value
+// is a version, the offset and the generation; Pebble has checksums of its own.
+const (
+	rowVersion = 1
+	rowSize    = 1 + 8 + 4
+)
+
+func (p *Pebble) key(group string, tp task.TopicPartition) []byte {
+	k := append([]byte(nil), p.prefix...)
+	for _, name := range []string{group, tp.Topic} {
+		k = binary.AppendUvarint(k, uint64(len(name)))
+		k = append(k, name...)
+	}
+	return binary.BigEndian.AppendUint32(k, uint32(tp.Partition))
+}
+
+func value(r row) []byte {
+	v := binary.BigEndian.AppendUint64([]byte{rowVersion}, uint64(r.offset))
+	return binary.BigEndian.AppendUint32(v, uint32(r.generation))
+}
+
+func rowOf(v []byte) (row, error) {
+	if len(v) != rowSize || v[0] != rowVersion {
+		return row{}, fmt.Errorf("the value %x is none that this program writes: a newer one has been here, or the prefix is somebody else's", v)
+	}
+	return row{offset: int64(binary.BigEndian.Uint64(v[1:])), generation: int32(binary.BigEndian.Uint32(v[9:]))}, nil
+}
