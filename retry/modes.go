@@ -11,6 +11,10 @@ func Ordered(opts ...Option) Policy { return named(ModeOrdered, opts) }
 
 // KeyOrdered puts the record aside and tries it again beside the main path: later records of the same key follow it, all other keys pass.
 // Records without a key pass. It stops at the end unless told otherwise.
+//
+// A record that a newer version of the program has put aside, in a form that this one does not know, stays aside until the newer one runs
+// again. Its key is not known until then, so that it holds back no later record of its key: who goes back to an older version gives the order of
+// these keys up.
 func KeyOrdered(opts ...Option) Policy { return named(ModeKeyOrdered, opts) }
 
 // Parallel puts the record aside and tries it again beside the main path, and all others pass: order is given up. It stops at the end

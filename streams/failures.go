@@ -87,6 +87,7 @@ func (a *App) logFailure(n engine.Notice) {
 		task.NoteWaits:      "record fails again and again, the task waits for it",
 		task.NoteOutage:     "records fail one after the other in the same way: one at a time is tried from here on",
 		task.NoteSuspect:    "processes have died in the middle of a record",
+		task.NoteNewer:      "records that a newer version of the program has put aside stay in the retry topic until it runs again",
 	}[n.Failure.Kind]
 	if what == "" || !a.sayAgain(what+n.Task.String()) {
 		return

@@ -15,6 +15,7 @@ type FailureStats struct {
 
 	// Gauges.
 	retry.IndexStats
+	Newer   int    // records that a newer version has put aside in a form that this one does not know: they stay there until it runs again. They are not in Parked
 	Waits   int64  // ms since the epoch: the task takes nothing before; 0 where it does not wait
 	Why     string // it waits
 	Breaker string // state; empty where there is none
@@ -26,7 +27,7 @@ func (t *Task) failureStats() FailureStats {
 	f := &t.failure
 	s := f.counts
 	if f.pool != nil {
-		s.IndexStats = f.pool.index.Stats(t.now)
+		s.IndexStats, s.Newer = f.pool.index.Stats(t.now), f.pool.newer.all
 	}
 	if f.until > t.now {
 		s.Waits, s.Why = f.until, f.why

@@ -16,6 +16,8 @@ const (
 	NoteSkip
 	// NoteMetadata: what the last commit says besides its offset cannot be read; everything from the offset on is processed.
 	NoteMetadata
+	// NoteNewer: records are put aside in a form that this version does not know. They stay there, and Attempt says how many they are.
+	NoteNewer
 )
 
 // Note is something about failures that people are told.

@@ -15,6 +15,7 @@ type pool struct {
 	store   *statestore.Overlay
 	inputs  map[string]int // by topic
 	spoiled [][]byte       // keys of rows that cannot be read
+	newer   newer          // rows of a newer version
 	drains  bool           // the policy puts no more aside: what is here is run before anything else
 
 	fresh int // records of the main path since the last retry
@@ -43,6 +44,7 @@ func (t *Task) loadPool(store int) error {
 		p.inputs[in.Topic] = i
 	}
 	var strays *ParkedError
+	var one retry.Origin // that a newer version has put aside
 	lo, hi := retry.EntryRange()
 	it := p.store.Scan(lo, hi, false)
 	for it.Next() {
@@ -51,7 +53,8 @@ func (t *Task) loadPool(store int) error {
 		if err == nil {
 			e, err = retry.DecodeEntry(o, it.Row().Value)
 		}
-		if err != nil {
+		later := errors.Is(err, retry.ErrNewer)
+		if err != nil && !later {
 			p.spoiled = append(p.spoiled, append([]byte(nil), it.Key()...))
 			continue
 		}
@@ -60,14 +63,22 @@ func (t *Task) loadPool(store int) error {
 			strays = t.stray(strays, o)
 			continue
 		}
-		inert := !t.doneBefore(i, o.Offset)
-		p.index.Load(e, inert)
+		done := t.doneBefore(i, o.Offset)
+		if later {
+			p.leaveNewer(o, done)
+			one = o
+			continue
+		}
+		p.index.Load(e, !done)
 	}
 	if err := it.Close(); err != nil {
 		return fmt.Errorf("task %v: read the retry store: %w", t.cfg.ID, err)
 	}
 	if strays != nil {
 		return strays
+	}
+	if p.newer.all > 0 {
+		t.alarmNewer(one)
 	}
 	return nil
 }
@@ -248,9 +259,11 @@ func (t *Task) dropEntry(o retry.Origin) {
 var errNoPayload = errors.New("a record that was put aside without its payload")
 
 // readParked reads the record of an entry into memory of its own: the unit that it is run in may write to the store.
-func (t *Task) readParked(item *retry.Item) error {
+func (t *Task) readParked(item *retry.Item) error { return t.readPayload(item.Origin, item.Key) }
+
+func (t *Task) readPayload(o retry.Origin, key []byte) error {
 	p := t.failure.pool
-	p.key = retry.AppendPayloadKey(p.key[:0], item.Origin)
+	p.key = retry.AppendPayloadKey(p.key[:0], o)
 	row, found, err := p.store.Get(p.key)
 	if err != nil {
 		return err
@@ -259,11 +272,11 @@ func (t *Task) readParked(item *retry.Item) error {
 		return errNoPayload
 	}
 	p.bytes = append(p.bytes[:0], row.Value...)
-	payload, err := retry.DecodePayload(item.Origin, p.bytes)
+	payload, err := retry.DecodePayload(o, p.bytes)
 	if err != nil {
 		return err
 	}
-	p.rec = Record{Offset: item.Offset, Timestamp: payload.Timestamp, Key: item.Key, Value: payload.Value, Headers: taskHeaders(payload.Headers)}
+	p.rec = Record{Offset: o.Offset, Timestamp: payload.Timestamp, Key: key, Value: payload.Value, Headers: taskHeaders(payload.Headers)}
 	return nil
 }
 

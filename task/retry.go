@@ -64,7 +64,12 @@ func (t *Task) parked(item *retry.Item) (found, on bool) {
 		return true, true
 	case errors.Is(err, errNoPayload): // it is done
 		return false, t.dropRetry(item, nil)
-	case errors.Is(err, retry.ErrCorrupt) || errors.Is(err, retry.ErrNewer):
+	case errors.Is(err, retry.ErrNewer):
+		p.index.Remove(item, t.now) // those behind it go on, as they would if the entry were of a newer version too
+		p.leaveNewer(item.Origin, true)
+		t.alarmNewer(item.Origin)
+		return false, true
+	case errors.Is(err, retry.ErrCorrupt):
 		p.index.Remove(item, t.now) // those behind it go on
 		p.spoiled = append(p.spoiled, retry.AppendEntryKey(nil, item.Origin))
 		return false, true
@@ -190,6 +195,9 @@ func (t *Task) admit(i int, r *Record) (taken, on bool) {
 		t.skipped(i, r) // it was done out of its order
 		return false, true
 	}
+	if t.keptNewer(i, r) {
+		return false, t.err == nil
+	}
 	if !t.suspectAllows(i, r) {
 		return false, t.failure.fault == nil && !t.halted()
 	}
@@ -247,7 +255,7 @@ func (t *Task) activate(item *retry.Item) {
 func (t *Task) found(item *retry.Item, r *Record) {
 	p := t.failure.pool
 	err := t.readParked(item)
-	if err == nil {
+	if err == nil || errors.Is(err, retry.ErrNewer) {
 		t.activate(item)
 		return
 	}
@@ -287,7 +295,7 @@ func (t *Task) overdue(i int, below int64) {
 // guard notes which inputs have records that must be looked at before they are taken.
 func (t *Task) guard() {
 	f := &t.failure
-	all := f.suspects.active || f.pool != nil && (f.pool.index.Inert() > 0 || f.set.Mode == retry.ModeKeyOrdered && f.pool.index.Len() > 0)
+	all := f.suspects.active || f.pool != nil && (f.pool.index.Inert() > 0 || len(f.pool.newer.unseen) > 0 || f.set.Mode == retry.ModeKeyOrdered && f.pool.index.Len() > 0)
 	for i := range t.in.all {
 		q := &t.in.all[i]
 		q.guarded = all || q.redrives || q.window != nil

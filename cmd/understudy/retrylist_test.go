@@ -1,7 +1,9 @@
 package main
 
 import (
+	"encoding/binary"
 	"encoding/json"
+	"hash/crc32"
 	"testing"
 	"time"
 
@@ -30,6 +32,28 @@ func (b *bed) retries(partition int32, records ...[]task.OutRecord) {
 	for _, r := range records {
 		require.NoError(b.t, b.client.Produce(b.t.Context(), task.TopicPartition{Topic: "shop-in-retry", Partition: partition}, r...))
 	}
+}
+
+// ofNewer makes a row one of a version that comes after this one.
+func ofNewer(rec task.OutRecord) task.OutRecord {
+	body := append([]byte{9}, rec.Value[1:len(rec.Value)-4]...)
+	table := crc32.MakeTable(crc32.Castagnoli)
+	rec.Value = binary.BigEndian.AppendUint32(body, crc32.Update(crc32.Checksum(body, table), table, rec.Key))
+	return rec
+}
+
+func TestRegressionEntryOfANewerVersionIsListed(t *testing.T) {
+	b := newBed(t)
+	rows := parks(retry.Entry{Origin: origin(0, 4), Key: []byte("a")}, "pay")
+	rows[0] = ofNewer(rows[0])
+	b.retries(0, rows)
+	out, err := b.command("retry", "list")
+	require.NoError(t, err)
+	require.Contains(t, out, "newer version")
+	v, err := b.drain("-apply")
+	require.NoError(t, err)
+	require.Equal(t, int64(1), v.Newer)
+	require.Equal(t, 1, b.lies())
 }
 
 func TestRetryList(t *testing.T) {
