@@ -21,6 +21,9 @@ type Config struct {
 	Positions []int64
 	// Committed is what the last commit says of each of Spec.Inputs besides the offset; shorter where it says nothing.
 	Committed []retry.Metadata
+	// Splits are the gaps that are replayed beside inputs, one for each of Spec.Inputs; shorter where there is none. The position of such an
+	// input is the split's Main. The records of the gap come as those of the input with the number len(Spec.Inputs) higher.
+	Splits []retry.Split
 	// Announce makes the task commit as soon as it runs, so that the next runner knows whether this one ended.
 	Announce bool
 	// StreamTime is the stream time of the last commit in milliseconds, -1 where it is unknown.

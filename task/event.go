@@ -39,6 +39,12 @@ type (
 		Store int
 		Keys  [][]byte
 	}
+	// Trimmed says that the partition of an input does not have anything below First any more which the task has not been given for its second
+	// path: retention has overtaken it.
+	Trimmed struct {
+		Input int
+		First int64
+	}
 	// Ask calls a function with the owner, between two steps of it: for whoever wants to know something.
 	Ask struct{ Answer func(*Owner) }
 	// Close ends the task without a commit. It is answered with Closed.
@@ -55,6 +61,7 @@ func (Release) ownerEvent()   {}
 func (Resume) ownerEvent()    {}
 func (Lost) ownerEvent()      {}
 func (Rewrite) ownerEvent()   {}
+func (Trimmed) ownerEvent()   {}
 func (Ask) ownerEvent()       {}
 func (Close) ownerEvent()     {}
 
@@ -75,6 +82,8 @@ type (
 		Bytes   int
 		Batches []*Batch // valid until the next Step
 	}
+	// Replayed says how far the second path of an input has come.
+	Replayed struct{ Replay }
 	// Wake asks for a Tick at that time. It replaces the time asked for before.
 	Wake struct{ At time.Time }
 	// Noted tells of a failure.
@@ -90,6 +99,7 @@ type (
 func (Send) ownerAction()     {}
 func (Seal) ownerAction()     {}
 func (Consumed) ownerAction() {}
+func (Replayed) ownerAction() {}
 func (Wake) ownerAction()     {}
 func (Noted) ownerAction()    {}
 func (Released) ownerAction() {}

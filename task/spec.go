@@ -20,6 +20,9 @@ type Spec struct {
 	// Retries is one more than the index in Stores of the retry store, which is Ordered; 0 where there is none. A policy that puts records
 	// aside needs one.
 	Retries int
+	// Recovers says that records may be processed in any order, and by two paths at once: after an end that was none the task may go on at the
+	// end of the log while what lies between is replayed beside it.
+	Recovers bool
 	// Build makes the nodes of one task. It is called once for each task, on the goroutine that makes it.
 	Build func(*Env) (*Graph, error)
 }

@@ -40,6 +40,7 @@ type Config struct {
 	Coalesce      time.Duration            // how long a learner that is ready waits for others; default 5 s
 	AcceptableLag int64                    // changelog records that a learner may be behind and is ready; default 10,000 (acceptable.recovery.lag)
 	StateCleanup  time.Duration            // after which a state that nobody uses is deleted; default 1 h (state.cleanup.delay.ms)
+	Recover       int64                    // lag of an input, in records, above which a task that recovers goes on at the log's end after an end that was none; default 0, never
 	StallAfter    time.Duration            // without getting closer to the end, after which a learner is stalled; default 5 min
 }
 
@@ -179,6 +180,8 @@ func (e *Engine) handle(ev Event) {
 		e.effectsDone(ev.Acked)
 	case TaskSealed:
 		e.taskSealed(ev.Sealed)
+	case TaskReplays:
+		e.taskReplays(ev)
 	case TaskNoted:
 		e.note(Notice{Kind: NoticeFailure, Task: ev.Task, Err: ev.Note.Err, Failure: &ev.Note})
 	case TaskReleased:
@@ -257,6 +260,7 @@ func (e *Engine) tick() {
 	e.step(group.Tick{})
 	e.beginGroup()
 	e.tickStored()
+	e.tickRecovery()
 	if e.assigned {
 		e.tickRefresh()
 		e.tickPurge()

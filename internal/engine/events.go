@@ -90,6 +90,12 @@ type (
 		Epoch uint64
 		Note  task.Note
 	}
+	// TaskReplays says how far a task has come in a gap.
+	TaskReplays struct {
+		Task   task.ID
+		Epoch  uint64
+		Replay task.Replay
+	}
 	TaskFailed struct {
 		Task  task.ID
 		Epoch uint64
@@ -173,6 +179,7 @@ func (EffectsDone) engineEvent()      {}
 func (TaskSealed) engineEvent()       {}
 func (TaskReleased) engineEvent()     {}
 func (TaskNoted) engineEvent()        {}
+func (TaskReplays) engineEvent()      {}
 func (TaskClosed) engineEvent()       {}
 func (TaskFailed) engineEvent()       {}
 func (TaskStuck) engineEvent()        {}
@@ -231,6 +238,7 @@ type (
 		Stores     uint64  // the epoch that its stores were opened under
 		Positions  []int64 // next offset per input
 		Committed  []retry.Metadata
+		Splits     []retry.Split // per input; nil where there is none
 		StreamTime int64
 	}
 	// ToTask passes an event on to a task's owner.
@@ -319,13 +327,11 @@ type Purpose uint8
 const (
 	Input   Purpose = iota // records for a running task
 	Restore                // a changelog, to rebuild a store
+	Recover                // records of a gap, for the second path of a running task
 )
 
 func (p Purpose) String() string {
-	if p == Restore {
-		return "restore"
-	}
-	return "input"
+	return [...]string{"input", "restore", "recover"}[p]
 }
 
 // NoticeKind says what a Notice is about.
@@ -357,6 +363,11 @@ const (
 	NoticeLearned        NoticeKind = "learned"         // a learner is ready: Task, Took, Records (its lag)
 	NoticeStalled        NoticeKind = "stalled"         // a learner does not get closer to the end: Task, Took, Records (its lag)
 	NoticePromoted       NoticeKind = "promoted"        // a copy has become the owner: Task, Took, Records (what it lacked)
+	NoticeGap            NoticeKind = "gap"             // a task goes on at the log's end, or a gap that was open is replayed further: Task, Part, Start, Position, End (where the main path begins), Records (open)
+	NoticeReplay         NoticeKind = "replay"          // progress in a gap, at most every 5 s: as NoticeGap, Took
+	NoticeReplayStalled  NoticeKind = "replay-stalled"  // a gap has not been made smaller for 30 s: as NoticeReplay
+	NoticeGapClosed      NoticeKind = "gap-closed"      // all of a gap is processed: as NoticeReplay
+	NoticeRangeLost      NoticeKind = "range-lost"      // the log does not have records of a gap any more: Task, Part, Start, End, Records, Text
 	NoticeCleaned        NoticeKind = "cleaned"         // the state of a task that nobody used was deleted: Task
 )
 

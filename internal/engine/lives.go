@@ -48,6 +48,8 @@ type life struct {
 	sealed    *sealedCommit
 	acked     uint64
 	done      []int64 // per input: committed
+
+	recoveries []*recovery // of the inputs that have, or had, a gap
 }
 
 // storeOp is a write to a task's stores: of a restore, or of a commit where part is nil.

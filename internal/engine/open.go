@@ -17,6 +17,7 @@ type openState struct {
 	start   []int64          // per input: where to begin
 	said    []retry.Metadata // per input: what the last commit says besides its offset
 	text    []string         // per input: how it says that
+	splits  []retry.Split    // per input, where it has been found how to go on; nil where no input has a gap
 	time    int64            // stream time of the last commit
 	logs    map[task.TopicPartition]logBounds
 	// doubted are the positions up to which logs had been read that seemed to end before that. They are asked once more, and again for as long
@@ -61,6 +62,7 @@ func (e *Engine) beginOpen(l *life) {
 // await begins to wait for all that the life needs in its role, but for its stores if they are open already.
 func (l *life) await() {
 	stores := l.at != nil
+	l.recoveries = nil
 	l.open = &openState{time: -1, stores: stores, logs: map[task.TopicPartition]logBounds{}, doubted: map[task.TopicPartition]int64{}}
 	for i := range l.spec.Inputs {
 		l.open.offsets, l.open.start = append(l.open.offsets, offsetPending), append(l.open.start, offsetPending)
@@ -109,7 +111,7 @@ func (e *Engine) flushOpens() {
 		if l.state != lifeOpening {
 			continue
 		}
-		offsets, logs := l.unfetched(), l.unlisted()
+		offsets, logs := l.unfetched(), e.unlisted(l)
 		switch {
 		case len(offsets)+len(logs) > 0 || !l.open.stores || !e.bounds(l):
 			fetch, list = append(fetch, offsets...), append(list, logs...)
@@ -147,8 +149,9 @@ func (l *life) unfetched() []task.TopicPartition {
 	return tps
 }
 
-// unlisted are the partitions whose bounds are needed: all changelogs, and inputs without a committed offset or with records done above it.
-func (l *life) unlisted() []task.TopicPartition {
+// unlisted are the partitions whose bounds are needed: all changelogs, inputs without a committed offset or with records done above it, and
+// those whose main path may have to go on at the log's end.
+func (e *Engine) unlisted(l *life) []task.TopicPartition {
 	var tps []task.TopicPartition
 	need := func(tp task.TopicPartition) {
 		if _, has := l.open.logs[tp]; !has {
@@ -157,7 +160,7 @@ func (l *life) unlisted() []task.TopicPartition {
 	}
 	if l.role == Active {
 		for i, tp := range l.inputs() {
-			if l.open.offsets[i] == offsetNone || len(l.open.said[i].Holes) > 0 {
+			if l.open.offsets[i] == offsetNone || len(l.open.said[i].Holes) > 0 || e.mayRecover(l, i) {
 				need(tp)
 			}
 		}
@@ -250,7 +253,7 @@ func (e *Engine) offsetsListed(ev OffsetsListed) {
 		if l.state != lifeOpening || l.epoch > e.opens.listed {
 			continue
 		}
-		for _, tp := range l.unlisted() {
+		for _, tp := range e.unlisted(l) {
 			if covers(ev, tp) {
 				l.open.logs[tp] = logBounds{ev.Earliest[tp], ev.End[tp]}
 			}
@@ -315,7 +318,7 @@ func (e *Engine) boundSaid(l *life, input int) {
 	if len(l.open.said[input].Holes) == 0 {
 		return
 	}
-	start := l.open.start[input]
+	start := l.open.offsets[input]
 	m, err := retry.ParseMetadata(l.open.text[input], start, l.open.logs[tp].end)
 	if err == nil {
 		return
@@ -346,5 +349,6 @@ func (e *Engine) inputBounds(l *life) bool {
 			return false
 		}
 	}
+	e.split(l)
 	return true
 }

@@ -293,12 +293,20 @@ func (e *Engine) settleRestore(l *life) {
 		e.do(ToSender{Event: Tenure{TopicPartition: p.tp, Generation: l.grant, End: p.end}})
 	}
 	start := StartTask{Task: l.id, Epoch: l.epoch, Stores: l.key, Positions: slices.Clone(l.open.start), Committed: l.open.said, StreamTime: l.open.time}
+	start.Splits = l.open.splits
 	l.restore, l.open, l.owned = nil, nil, true
 	e.promoted(l)
 	e.setLife(l, lifeRunning)
+	e.beginRecovery(l, start.Splits)
 	e.do(start)
+	for _, r := range l.recoveries {
+		e.addRoute(l.replaySource(r.replay.Input), Recover, r.replay.Lo, e.cfg.QueueBytes)
+	}
 	for i, offset := range start.Positions {
 		l.done[i] = offset
+		if l.gap(i) != nil {
+			l.done[i] = l.gap(i).replay.Lo
+		}
 		e.addRoute(l.input(i), Input, offset, e.cfg.QueueBytes)
 	}
 }

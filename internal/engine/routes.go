@@ -78,6 +78,9 @@ func (e *Engine) dropRoutes(l *life) {
 	for i := range l.spec.Inputs {
 		e.removeRoute(l.input(i))
 	}
+	for _, r := range l.recoveries {
+		e.removeRoute(l.replaySource(r.replay.Input))
+	}
 	for i := range l.spec.Stores {
 		e.removeRoute(l.logSource(i))
 	}
@@ -277,9 +280,12 @@ func (rs *routes) listed(e *Engine, ev OffsetsListed) bool {
 			continue
 		}
 		r.lost, r.listing = false, false
-		if first, end := ev.Earliest[tp], ev.End[tp]; r.purpose == Restore {
+		switch first, end := ev.Earliest[tp], ev.End[tp]; r.purpose {
+		case Restore:
 			e.relistRestore(r, first, end)
-		} else {
+		case Recover:
+			e.overtaken(r, first, end)
+		default:
 			e.outOfRange(r, first, end)
 		}
 	}
