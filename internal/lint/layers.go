@@ -49,6 +49,7 @@ var layers = []place{
 	{pattern: "internal/group/carrier", layer: internal},
 	{pattern: "internal/modelbroker", layer: internal, core: true},
 	{pattern: "internal/sim", layer: internal, core: true},
+	{pattern: "internal/virtual", layer: internal, core: true},
 	{pattern: "internal/kafka", layer: internal},
 	{pattern: "internal/broker", layer: internal},
 	{pattern: "internal/realkafka", layer: internal},

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -32,33 +33,36 @@ func isBoard(tp task.TopicPartition) bool { return tp.Topic == topicCounts }
 func (p *process) boardFault(send, lost func()) bool {
 	w := p.w
 	switch {
-	case !w.chance(w.mood.boardLost):
+	case !w.Chance(w.mood.boardLost):
 		return false
-	case w.rng.IntN(2) == 0:
+	case w.Rand.IntN(2) == 0:
 		w.saw(BoardLost)
 		p.boardFailed++
 		w.note(p, "loses a request to the readiness board", task.ID{}, 0, 0)
-		w.after(w.upTo(300*time.Millisecond), p, lost)
+		w.After(w.UpTo(300*time.Millisecond), p.Process, lost)
 	default:
 		w.saw(BoardLate)
 		w.note(p, "is slow to ask the readiness board", task.ID{}, 0, 0)
-		w.after(w.upTo(time.Second), p, send)
+		w.After(w.UpTo(time.Second), p.Process, send)
 	}
 	return true
 }
 
-func (p *process) boardWritten(a engine.CommitOffsets, r modelbroker.Response, err error) {
-	if !isBoard(a.Offsets[0].TopicPartition) {
+// boardWritten notes what became of the last write to the board.
+func (p *process) boardWritten(ev engine.OffsetsCommitted) {
+	if ev.Request != p.boardWrite {
 		return
 	}
-	if err != nil || slices.ContainsFunc(r.(modelbroker.OffsetCommitResponse).Codes, func(c kcode.Code) bool { return c != kcode.None }) {
+	p.boardWrite = 0
+	refused := ev.Err != nil || slices.ContainsFunc(slices.Collect(maps.Values(ev.Codes)), func(c kcode.Code) bool { return c != kcode.None })
+	if refused && ev.Request != p.boardDropped { // which counts already
 		p.boardFailed++
 	}
 }
 
 // shown notes a row, as it is committed.
 func (o *oracle) shown(c modelbroker.Commit) {
-	if _, end := o.w.broker.Log(c.TopicPartition); c.Offset > end {
+	if _, end := o.w.Broker.Log(c.TopicPartition); c.Offset > end {
 		o.w.violatedAt(c.TopicPartition, "%s is ready for %v at %d, its end is %d", nameOf(o.members[c.MemberID]), c.TopicPartition, c.Offset, end)
 	}
 	words := strings.Fields(c.Metadata)
@@ -121,11 +125,11 @@ func (o *oracle) claims(p *process, s assignor.Subscription, d assignor.MemberDa
 	for _, id := range d.Claims {
 		claimed[id] = true
 	}
-	for _, t := range p.engine.Tasks() {
+	for _, t := range p.Engine.Tasks() {
 		if t.Role == engine.Active && (t.State == "running" || t.State == "releasing") && !claimed[t.Task] {
 			o.w.violatedTask(t.Task, "%s runs task %v and does not claim it", p.name, t.Task)
 		}
-		if t.Role == engine.Active && (t.State == "opening" || t.State == "restoring") && t.Task.Subtopology == 1 && claimed[t.Task] && o.rounds.current != nil && p.orderly() && !p.engine.Joined() {
+		if t.Role == engine.Active && (t.State == "opening" || t.State == "restoring") && t.Task.Subtopology == 1 && claimed[t.Task] && o.rounds.current != nil && p.orderly() && !p.Engine.Joined() {
 			o.w.violatedTask(t.Task, "%s claims task %v, which it has not begun to run", p.name, t.Task)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/understudy-streams/understudy/internal/engine"
 	"github.com/understudy-streams/understudy/internal/kcode"
 	"github.com/understudy-streams/understudy/internal/modelbroker"
+	"github.com/understudy-streams/understudy/internal/virtual"
 	"github.com/understudy-streams/understudy/statestore"
 	"github.com/understudy-streams/understudy/task"
 )
@@ -94,18 +95,18 @@ func (c *changes) granted(t engine.Tenure) {
 	if t.Generation < c.grant {
 		return
 	}
-	c.grant, c.since, c.begun = t.Generation, c.o.w.now, false
+	c.grant, c.since, c.begun = t.Generation, c.o.w.Now, false
 	clear(c.emits)
 }
 
 // strange says that whoever wrote a batch did not run the task any more when it was appended.
-func (o *oracle) strange(call *call, b modelbroker.ProduceBatch) bool {
-	p := call.link.p
+func (o *oracle) strange(call *virtual.Call, b modelbroker.ProduceBatch) bool {
+	p := of(call.Link.Process)
 	if p == nil || !ofCounts(b.Topic) {
 		return false
 	}
 	c := o.changes(b.TopicPartition)
-	return !o.runsIt(p, c.id) || p.mayNotKnow() || call.sent.Before(c.since) || c.ofAnother(p, b)
+	return !o.runsIt(p, c.id) || p.mayNotKnow() || call.Sent.Before(c.since) || c.ofAnother(p, b)
 }
 
 // ofAnother says that a batch is not of the present owner, or of him at an earlier time at which he had the task.
@@ -184,7 +185,7 @@ func (c *changes) emitted(p *process, b modelbroker.ProduceBatch) {
 
 // applied holds a store against its changelog when a commit or a part of a restore was written to it. While somebody else's records lie behind
 // the position, the owner's own rows are written all the same.
-func (o *oracle) applied(p *process, a engine.Apply, s *openStores) {
+func (o *oracle) applied(p *process, a engine.Apply, s statestore.TaskStores) {
 	for _, c := range o.changelogs(a.Task.Partition) {
 		if slices.ContainsFunc(a.Batch.Stores, func(b statestore.StoreBatch) bool { return b.Store == c.store }) {
 			c.applied(p, a, s)
@@ -192,17 +193,17 @@ func (o *oracle) applied(p *process, a engine.Apply, s *openStores) {
 	}
 }
 
-func (c *changes) applied(p *process, a engine.Apply, s *openStores) {
+func (c *changes) applied(p *process, a engine.Apply, s statestore.TaskStores) {
 	o, position := c.o, s.Position(c.store)
 	if a.Bulk && o.compacted {
-		c.restartable(p.name, s.TaskStores)
+		c.restartable(p.name, s)
 		return
 	}
 	want := c.fold(p, position)
 	runs := slices.Contains(o.runs[a.Task], p)
 	if !runs && !maps.EqualFunc(rows(s.Reader(c.store)), want, bytes.Equal) {
 		// What was an owner's store with a hole in its changelog is ahead of its position: it meets older rows on its way to where it was.
-		c.restartable(p.name, s.TaskStores)
+		c.restartable(p.name, s)
 		return
 	}
 	if log := o.logs[c.tp]; runs && !a.Bulk && position < int64(len(log)) {
@@ -217,14 +218,14 @@ func (c *changes) applied(p *process, a engine.Apply, s *openStores) {
 }
 
 // restored holds a store against its changelog when its task begins to run.
-func (o *oracle) restored(p *process, id task.ID, s *openStores) {
+func (o *oracle) restored(p *process, id task.ID, s statestore.TaskStores) {
 	for _, c := range o.changelogs(id.Partition) {
 		position := s.Position(c.store)
 		c.matches(p, position, s, c.fold(p, position))
 	}
 }
 
-func (c *changes) matches(p *process, position int64, s *openStores, want map[string][]byte) {
+func (c *changes) matches(p *process, position int64, s statestore.TaskStores, want map[string][]byte) {
 	got := rows(s.Reader(c.store))
 	if len(want) != len(got) {
 		c.o.w.violatedAt(c.tp, "%s: the store of task %v at %d has %d rows, its changelog makes %d", p.name, c.id, position, len(got), len(want))
@@ -248,11 +249,11 @@ func (o *oracle) restartable(name string, id task.ID, s statestore.TaskStores) {
 
 func (c *changes) restartable(name string, s statestore.TaskStores) {
 	o, id, position := c.o, c.id, s.Position(c.store)
-	first, records, end := o.w.broker.Start(c.tp), []task.Record(nil), int64(0)
+	first, records, end := o.w.Broker.Start(c.tp), []task.Record(nil), int64(0)
 	if position < first {
 		return // it will be emptied
 	}
-	records, end = o.w.broker.Log(c.tp)
+	records, end = o.w.Broker.Log(c.tp)
 	if position > end {
 		o.w.violatedAt(c.tp, "%s: the store of task %v is at %d, its changelog ends at %d", name, id, position, end)
 		return
@@ -298,13 +299,13 @@ func (o *oracle) sealed(r *taskRun, s *task.Sealed) {
 			put(r.view, &written{record: true, key: string(ch.Key), value: bytes.Clone(ch.Value)})
 		}
 	}
-	store := r.owner.Env().Store(storeCounts)
+	store := r.Owner.Env().Store(storeCounts)
 	for _, word := range o.w.source.all {
 		row, found, err := store.Get([]byte(word))
 		want, has := r.view[word]
 		same := found == has && bytes.Equal(row.Value, want) || o.w.failing.aside() && includes(row.Value, want)
 		if err != nil || !same {
-			o.w.violatedTask(r.key.task, "%s: task %v has a count of %d for %s and has sealed %d", r.p.name, r.key.task, countIn(row.Value), word, countIn(want))
+			o.w.violatedTask(r.key.Task, "%s: task %v has a count of %d for %s and has sealed %d", r.p.name, r.key.Task, countIn(row.Value), word, countIn(want))
 		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"time"
+
+	"github.com/understudy-streams/understudy/internal/virtual"
 )
 
 // Config describes a run. Zero fields are replaced by the defaults named here; what they do not say is drawn from the seed.
@@ -79,16 +81,8 @@ const (
 
 // mood is what a seed makes of the circumstances: how fast, how lossy, how busy.
 type mood struct {
-	hop       time.Duration // most that a message takes from one goroutine to another
-	net       time.Duration // most that a message takes on the way to a broker, usually
-	slowNet   float64       // probability that it takes up to a hundred times as long
-	loss      float64       // probability that a request or its answer is lost with its connection
-	write     time.Duration // most that a store write takes, usually
-	slowWrite float64       // probability that it takes up to two seconds
-	work      time.Duration // most that a turn of a task takes
-	slowWork  float64       // probability that it takes up to a second
+	virtual.Pace
 	fetchWait time.Duration // that a broker parks a fetch
-	turn      int           // most records in a turn
 	commit    time.Duration // commit interval
 	queue     int           // bound of an input partition, in bytes
 	restore   int           // bound of a bulk write, in bytes
@@ -103,10 +97,13 @@ type mood struct {
 func newMood(rng *rand.Rand, calm bool) mood {
 	pick := func(ds ...time.Duration) time.Duration { return ds[rng.IntN(len(ds))] }
 	m := mood{
-		hop: pick(0, 50*time.Microsecond, time.Millisecond, 20*time.Millisecond), net: pick(time.Millisecond, 5*time.Millisecond, 20*time.Millisecond),
-		write: pick(time.Millisecond, 20*time.Millisecond), work: pick(100*time.Microsecond, 2*time.Millisecond, 50*time.Millisecond),
-		turn: 1 + rng.IntN(20), commit: pick(100*time.Millisecond, 500*time.Millisecond, time.Second),
-		queue: []int{300, 4 << 20}[rng.IntN(2)], restore: []int{200, 8 << 20}[rng.IntN(2)],
+		Pace: virtual.Pace{
+			Hop: pick(0, 50*time.Microsecond, time.Millisecond, 20*time.Millisecond), Net: pick(time.Millisecond, 5*time.Millisecond, 20*time.Millisecond),
+			Write: pick(time.Millisecond, 20*time.Millisecond), Work: pick(100*time.Microsecond, 2*time.Millisecond, 50*time.Millisecond),
+			Turn: 1 + rng.IntN(20),
+		},
+		commit: pick(100*time.Millisecond, 500*time.Millisecond, time.Second),
+		queue:  []int{300, 4 << 20}[rng.IntN(2)], restore: []int{200, 8 << 20}[rng.IntN(2)],
 		perUpdate: rng.IntN(2) == 0, fetchWait: pick(300*time.Millisecond, time.Second), flush: pick(time.Second, 10*time.Second, time.Hour),
 		sync: []float64{0, 0.1, 0.5}[rng.IntN(3)], load: pick(0, 50*time.Millisecond, time.Second),
 	}
@@ -123,7 +120,7 @@ func newMood(rng *rand.Rand, calm bool) mood {
 		}
 		return p * rng.Float64()
 	}
-	m.slowNet, m.loss, m.slowWrite, m.slowWork = some(0.05), some(0.05), some(0.2), some(0.05)
+	m.SlowNet, m.Loss, m.SlowWrite, m.SlowWork = some(0.05), some(0.05), some(0.2), some(0.05)
 	m.faults = rng.IntN([]int{4, 10, 25}[rng.IntN(3)])
 	return m
 }

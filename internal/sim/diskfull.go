@@ -32,8 +32,8 @@ func (w *world) fillDisk() {
 	}
 	w.fault("disk of %s is full", h.name())
 	h.full = true
-	w.after(w.upTo(3*time.Second), nil, h.complain)
-	w.after(w.upTo(10*time.Second), nil, h.makeRoom)
+	w.After(w.UpTo(3*time.Second), nil, h.complain)
+	w.After(w.UpTo(10*time.Second), nil, h.makeRoom)
 }
 
 // complain tells of a flush that failed, again and again.
@@ -43,9 +43,9 @@ func (h *host) complain() {
 	}
 	if h.p != nil {
 		h.p.troubled = true
-		h.p.tell(engine.StoreTrouble{Err: h.noRoom()})
+		h.p.Tell(engine.StoreTrouble{Err: h.noRoom()})
 	}
-	h.w.after(time.Second, nil, h.complain)
+	h.w.After(time.Second, nil, h.complain)
 }
 
 // makeRoom lets all go on that waits, in its order.
@@ -65,55 +65,40 @@ func (h *host) makeRoom() {
 	}
 }
 
-// onDisk lets a write come about, or wait: behind others of its task, or for room.
-func (p *process) onDisk(id task.ID, f func()) {
+// OnDisk lets a write come about, or wait: behind others of its task, or for room.
+func (p *process) OnDisk(id task.ID, f func()) {
 	for _, x := range p.waiting {
 		if x.task == id {
 			p.waiting = append(p.waiting, waitingWrite{id, f})
 			return
 		}
 	}
-	if p.host.full && p.w.rng.IntN(3) == 0 {
+	if p.host.full && p.w.Rand.IntN(3) == 0 {
 		p.waiting = append(p.waiting, waitingWrite{id, f})
 		return
 	}
 	f()
 }
 
-// refused says that a write fails: because the disk is broken, or for want of room.
-func (p *process) refused() error {
+// Refuses says that a write fails: because the disk is broken, or for want of room.
+func (p *process) Refuses() error {
 	if h := p.host; h.fails > 0 {
 		h.fails--
 		return errDisk
 	}
-	if p.host.full && p.w.rng.IntN(2) == 0 {
+	if p.host.full && p.w.Rand.IntN(2) == 0 {
 		p.troubled = true
 		return p.host.noRoom()
 	}
 	return nil
 }
 
-func (p *process) probeDisk() {
-	p.w.after(p.w.upTo(p.w.mood.write), p, func() {
-		ev := engine.DiskProbed{Free: 1 << 30, Total: 1 << 40}
-		if p.host.full {
-			ev.Free, ev.Err = 0, p.host.noRoom()
-		}
-		p.tell(ev)
-	})
-}
-
-func (p *process) readyStores() {
-	if len(p.stores) > 0 {
-		p.w.violated("%s: the stores of %d tasks are open when the database is made ready", p.name, len(p.stores))
+// NoRoom is why a full disk takes nothing.
+func (p *process) NoRoom() error {
+	if p.host.full {
+		return p.host.noRoom()
 	}
-	p.w.after(p.w.upTo(p.w.mood.write), p, func() {
-		ev := engine.StoresReady{}
-		if p.host.full {
-			ev.Err = p.host.noRoom()
-		}
-		p.tell(ev)
-	})
+	return nil
 }
 
 // suspension follows what a process says of its disk.

@@ -1,13 +1,9 @@
-// Package sim runs whole applications on one goroutine: several processes with the real machines (engine.Engine and in it group.Machine,
-// engine.Sender, engine.Planner, task.Owner) against the broker model, under virtual time, with faults. One seed decides everything: how
-// long messages take, what is lost, who dies when. The same seed gives the same run, to the last event.
+// Package sim runs whole applications on one goroutine: several processes with the real machines, carried by package virtual against the broker
+// model, under virtual time, with faults. One seed decides everything: how long messages take, what is lost, who dies when. The same seed
+// gives the same run, to the last event.
 //
-// What package shell does on goroutines is done here by events in a queue: each mailbox of a process is a lane whose messages keep their
-// order and take a little time. A process that is paused gets its events late; one that has crashed never gets them.
-//
-//	world     the queue, the clock, the random numbers, the broker model
-//	link      a connection of a process to a node: order kept, requests and answers delayed, cut by faults
-//	host      a machine with its disk; process, what runs on it between two crashes
+//	world     the virtual.World, and what a seed makes of it
+//	host      a machine with its disk; process, what runs on it between two crashes; watch, what they do is seen
 //	scale     how the group keeps copies and learns; plans, how it changes: in every third run one plan is carried out and nothing else goes
 //	          wrong, and then what the protocol promises is held strictly: no task stops for nothing, none is restored where a copy was
 //	faults    what goes wrong; kinds, what of it had an effect, so that a test can say that all of it was tried

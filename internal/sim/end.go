@@ -9,28 +9,29 @@ import (
 	"time"
 
 	"github.com/understudy-streams/understudy/internal/modelbroker"
+	"github.com/understudy-streams/understudy/statestore"
 	"github.com/understudy-streams/understudy/task"
 )
 
 // heal ends the faults: everything that is down comes back, nothing is lost any more; who is paused sleeps on. From now on the run has healTime to become whole.
 func (w *world) heal() {
-	w.healed = true
+	w.healed, w.Calm = true, true
 	w.noteText(nil, "the faults are over", "", ^parts(0))
 	for node := range int32(w.cfg.Brokers) {
-		if w.oracle.down[node] {
+		if w.Down[node] {
 			w.restartBroker(node)
 		}
 	}
 	for _, h := range w.hosts {
-		h.hold, h.fails, h.cutOut, h.cutIn = false, 0, w.now, w.now
+		h.hold, h.fails, h.CutOut, h.CutIn = false, 0, w.Now, w.Now
 		h.makeRoom()
-		h.slow, h.stuck = w.now, w.now
+		h.slow, h.stuck = w.Now, w.Now
 		if h.started > 0 || h.wanted {
 			h.comeBack()
 		}
 	}
 	w.oracle.rounds.healed()
-	w.look(w.now.Add(w.healTime()))
+	w.look(w.Now.Add(w.healTime()))
 }
 
 // healTime is how long a run has to become whole. Records that kill have to do that several times, each for a session.
@@ -46,14 +47,14 @@ func (w *world) look(deadline time.Time) {
 	missing := w.missing()
 	switch {
 	case missing == "":
-		w.whole = w.now
+		w.whole = w.Now
 		w.oracle.rounds.whole()
 		w.judge()
 		w.closeAll()
-	case w.now.After(deadline):
+	case w.Now.After(deadline):
 		w.violated("not whole %v after the last fault: %s", w.healTime(), missing)
 	default:
-		w.after(200*time.Millisecond, nil, func() { w.look(deadline) })
+		w.After(200*time.Millisecond, nil, func() { w.look(deadline) })
 	}
 }
 
@@ -83,7 +84,7 @@ func (w *world) missing() string {
 			}
 		}
 	}
-	if g := w.broker.Group(groupName); g.State != modelbroker.Stable || len(g.Members) != w.size() {
+	if g := w.Broker.Group(groupName); g.State != modelbroker.Stable || len(g.Members) != w.size() {
 		miss("the group is %s with %d members", g.State, len(g.Members))
 	}
 	for _, h := range w.hosts {
@@ -92,7 +93,7 @@ func (w *world) missing() string {
 			if h.p != nil {
 				miss("%s has not ended", h.name())
 			}
-		case h.p == nil || !h.p.engine.Ready():
+		case h.p == nil || !h.p.Engine.Ready():
 			miss("%s is not ready", h.name())
 		}
 	}
@@ -110,7 +111,7 @@ func (w *world) missing() string {
 
 // judge compares what was counted with the truth.
 func (w *world) judge() {
-	calm := len(w.faults) == 0 && w.mood.loss == 0
+	calm := len(w.faults) == 0 && w.mood.Loss == 0
 	found := map[string]bool{}
 	for part := range w.cfg.Parts {
 		store := rows(w.openOf(part).Reader(storeCounts))
@@ -184,11 +185,11 @@ func (w *world) endedOf(word string) bool {
 }
 
 // openOf are the stores of the task of a partition, at whoever runs it; nil if they are not open.
-func (w *world) openOf(part int32) *openStores {
+func (w *world) openOf(part int32) statestore.TaskStores {
 	id := task.ID{Subtopology: 1, Partition: part}
 	for _, p := range w.oracle.runs[id] {
-		for key, s := range p.stores {
-			if key.task == id {
+		for key, s := range p.Stores {
+			if key.Task == id {
 				return s
 			}
 		}
@@ -222,18 +223,18 @@ func (w *world) closeAll() {
 			h.p.shut(10 * time.Second)
 		}
 	}
-	w.awaitEnd(w.now.Add(20 * time.Second))
+	w.awaitEnd(w.Now.Add(20 * time.Second))
 }
 
 func (w *world) awaitEnd(deadline time.Time) {
 	running := slices.ContainsFunc(w.hosts, func(h *host) bool { return h.p != nil })
-	g := w.broker.Group(groupName)
+	g := w.Broker.Group(groupName)
 	switch {
 	case !running && len(g.Members) == 0:
 		w.oracle.over = true
-	case w.now.After(deadline):
+	case w.Now.After(deadline):
 		w.violated("not ended in 20 s: running %v, members %d", running, len(g.Members))
 	default:
-		w.after(50*time.Millisecond, nil, func() { w.awaitEnd(deadline) })
+		w.After(50*time.Millisecond, nil, func() { w.awaitEnd(deadline) })
 	}
 }

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"github.com/understudy-streams/understudy/retry"
+	"github.com/understudy-streams/understudy/statestore"
 	"github.com/understudy-streams/understudy/task"
 )
 
@@ -106,7 +107,7 @@ func (f *failed) mayMiss(id int) bool {
 }
 
 // asideIn is what is put aside in the stores of a task; nil if there are none.
-func (w *world) asideIn(s *openStores) map[string][]byte {
+func (w *world) asideIn(s statestore.TaskStores) map[string][]byte {
 	if s == nil || !w.failing.aside() {
 		return nil
 	}
@@ -142,10 +143,12 @@ func newCounting(from int64, aside map[string][]byte) *counting {
 
 // lifeOf is the life that the nodes are made for.
 func (p *process) lifeOf(*task.Env) *counting {
-	if p.starting == nil || p.starting.counting == nil {
-		return newCounting(0, nil) // one of the tests of the oracle
+	if t := p.Starting(); t != nil {
+		if r := p.runs[t.Key]; r != nil && r.counting != nil {
+			return r.counting
+		}
 	}
-	return p.starting.counting
+	return newCounting(0, nil) // one of the tests of the oracle
 }
 
 // tries is a try of a record, and what it comes to.
@@ -160,7 +163,7 @@ func (p *process) tries(env *task.Env, c *counting, id int) (task.Kind, error) {
 	o.failed.tried(p, env, c, id)
 	kind, err := p.w.meets(p, id, aside)
 	if k := p.w.failing.fates[id].kind; err != nil && (k == waits || k == named) && err != errDown {
-		c.due[offset] = due{env.WallClock() + asked.Milliseconds(), int64(p.host.skew)}
+		c.due[offset] = due{env.WallClock() + asked.Milliseconds(), int64(p.host.Skew)}
 	}
 	return kind, err
 }
@@ -175,7 +178,7 @@ func (f *failed) tried(p *process, env *task.Env, c *counting, id int) {
 	case offset < c.from && !c.loaded[offset]:
 		w.violatedTask(env.ID(), "%s: task %v takes offset %d, begins at %d, and it was not put aside", p.name, env.ID(), offset, c.from)
 	}
-	if d, ok := c.due[offset]; ok && d.skew == int64(p.host.skew) && env.WallClock() < d.at {
+	if d, ok := c.due[offset]; ok && d.skew == int64(p.host.Skew) && env.WallClock() < d.at {
 		w.violatedTask(env.ID(), "%s: task %v takes offset %d %d ms too early", p.name, env.ID(), offset, d.at-env.WallClock())
 	}
 	if !w.failing.aside() {

@@ -155,7 +155,7 @@ func (w *world) meets(p *process, id int, aside bool) (task.Kind, error) {
 	if f.fates[id].kind == deadly && aside {
 		return "", nil
 	}
-	if at := w.now.Sub(epoch); at >= f.outage[0] && at < f.outage[1] {
+	if at := w.Now.Sub(epoch); at >= f.outage[0] && at < f.outage[1] {
 		w.saw(Outage)
 		return task.KindProcess, errDown
 	}
@@ -196,5 +196,5 @@ func (h *host) dies() {
 	h.w.fault("a record kills %s", h.p.name)
 	h.w.saw(RecordKilled)
 	h.crash()
-	h.w.after(h.w.upTo(time.Second), nil, h.start)
+	h.w.After(h.w.UpTo(time.Second), nil, h.start)
 }

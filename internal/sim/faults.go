@@ -2,11 +2,11 @@ package sim
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
 	"github.com/understudy-streams/understudy/internal/modelbroker"
+	"github.com/understudy-streams/understudy/internal/virtual"
 	"github.com/understudy-streams/understudy/task"
 )
 
@@ -20,18 +20,18 @@ func (w *world) planFaults() {
 		w.mark, w.holdOffset, w.truncate, w.partition, w.partition, w.failWrites, w.jumpClock, w.evict, w.fillDisk,
 	}
 	for range w.mood.faults {
-		kind := kinds[w.rng.IntN(len(kinds))]
-		w.after(time.Second+w.upTo(faultTime-2*time.Second), nil, kind)
+		kind := kinds[w.Rand.IntN(len(kinds))]
+		w.After(time.Second+w.UpTo(faultTime-2*time.Second), nil, kind)
 	}
 	for range w.mood.changes {
-		change := plans[w.rng.IntN(len(plans))]
-		w.after(2*time.Second+w.upTo(faultTime-6*time.Second), nil, func() { w.play(change) })
+		change := plans[w.Rand.IntN(len(plans))]
+		w.After(2*time.Second+w.UpTo(faultTime-6*time.Second), nil, func() { w.play(change) })
 	}
 }
 
 func (w *world) fault(format string, args ...any) {
 	s := fmt.Sprintf(format, args...)
-	w.faults = append(w.faults, fmt.Sprintf("%10.4fs  %s", w.now.Sub(epoch).Seconds(), s))
+	w.faults = append(w.faults, fmt.Sprintf("%10.4fs  %s", w.Now.Sub(epoch).Seconds(), s))
 	w.noteText(nil, "fault", s, ^parts(0))
 }
 
@@ -43,7 +43,7 @@ func (w *world) someHost() *host {
 			in = append(in, h)
 		}
 	}
-	return in[w.rng.IntN(len(in))]
+	return in[w.Rand.IntN(len(in))]
 }
 
 func (w *world) crashProcess() {
@@ -51,7 +51,7 @@ func (w *world) crashProcess() {
 	if h.p == nil {
 		return
 	}
-	wiped := w.rng.IntN(3) == 0
+	wiped := w.Rand.IntN(3) == 0
 	w.fault("crash of %s, disk wiped: %v", h.p.name, wiped)
 	h.crash()
 	if wiped {
@@ -60,7 +60,7 @@ func (w *world) crashProcess() {
 	} else {
 		w.saw(Crashed)
 	}
-	w.after(w.upTo(2*session), nil, h.start)
+	w.After(w.UpTo(2*session), nil, h.start)
 }
 
 func (w *world) closeProcess() {
@@ -68,10 +68,10 @@ func (w *world) closeProcess() {
 	if h.p == nil {
 		return
 	}
-	h.wanted, h.wipes = false, w.rng.IntN(3) == 0
+	h.wanted, h.wipes = false, w.Rand.IntN(3) == 0
 	w.fault("close of %s, disk wiped: %v", h.p.name, h.wipes)
 	h.p.shut(0)
-	w.after(time.Second+w.upTo(session), nil, func() { h.comeBack() })
+	w.After(time.Second+w.UpTo(session), nil, func() { h.comeBack() })
 }
 
 // comeBack starts a process again once the one before has ended.
@@ -81,7 +81,7 @@ func (h *host) comeBack() {
 	}
 	if h.p != nil {
 		if !h.wanted { // it has not ended yet
-			h.w.after(100*time.Millisecond, nil, h.comeBack)
+			h.w.After(100*time.Millisecond, nil, h.comeBack)
 		}
 		return
 	}
@@ -89,8 +89,8 @@ func (h *host) comeBack() {
 	h.start()
 }
 
-func (w *world) pauseBriefly() { w.pause(w.upTo(4 * time.Second)) }
-func (w *world) pauseLong()    { w.pause(session + w.upTo(session)) }
+func (w *world) pauseBriefly() { w.pause(w.UpTo(4 * time.Second)) }
+func (w *world) pauseLong()    { w.pause(session + w.UpTo(session)) }
 
 func (w *world) pause(d time.Duration) {
 	h := w.someHost()
@@ -101,60 +101,60 @@ func (w *world) pause(d time.Duration) {
 	if d < session {
 		w.saw(Paused)
 	}
-	if w.rng.IntN(2) == 0 {
+	if w.Rand.IntN(2) == 0 {
 		h.setClock(d) // its clock stood still, and is put right when it wakes
 	}
-	h.paused = later(h.paused, w.now.Add(d))
-	h.woke = h.paused
+	h.Paused = later(h.Paused, w.Now.Add(d))
+	h.woke = h.Paused
 }
 
 func (w *world) crashBroker() {
-	node := int32(w.rng.IntN(w.cfg.Brokers))
-	if len(w.oracle.down) > 0 {
+	node := int32(w.Rand.IntN(w.cfg.Brokers))
+	if len(w.Down) > 0 {
 		return // one at a time
 	}
-	w.oracle.down[node] = true
-	if w.rng.IntN(2) == 0 {
+	w.Down[node] = true
+	if w.Rand.IntN(2) == 0 {
 		w.fault("clean stop of broker %d", node)
 		w.saw(BrokerStopped)
-		w.broker.Shutdown(w.now, node)
+		w.Broker.Shutdown(w.Now, node)
 	} else {
 		w.fault("crash of broker %d", node)
 		w.saw(BrokerCrashed)
-		if w.broker.Group(groupName).Coordinator == node {
+		if w.Broker.Group(groupName).Coordinator == node {
 			w.forgetsRound()
 		}
-		w.broker.Crash(w.now, node)
+		w.Broker.Crash(w.Now, node)
 	}
-	w.collect()
-	w.after(w.upTo(4*time.Second), nil, func() { w.restartBroker(node) })
+	w.Collect()
+	w.After(w.UpTo(4*time.Second), nil, func() { w.restartBroker(node) })
 }
 
 func (w *world) restartBroker(node int32) {
-	delete(w.oracle.down, node)
-	w.broker.Restart(w.now, node)
-	w.collect()
+	delete(w.Down, node)
+	w.Broker.Restart(w.Now, node)
+	w.Collect()
 }
 
 func (w *world) somePartition() task.TopicPartition {
 	topics := topics()
-	return task.TopicPartition{Topic: topics[w.rng.IntN(len(topics))], Partition: int32(w.rng.IntN(int(w.cfg.Parts)))}
+	return task.TopicPartition{Topic: topics[w.Rand.IntN(len(topics))], Partition: int32(w.Rand.IntN(int(w.cfg.Parts)))}
 }
 
 func (w *world) moveLeader() {
 	tp := w.somePartition()
-	to := w.someNode()
+	to := w.SomeNode()
 	w.fault("leader of %v moves to %d", tp, to)
-	w.broker.MoveLeader(w.now, tp, to)
-	w.collect()
+	w.Broker.MoveLeader(w.Now, tp, to)
+	w.Collect()
 }
 
 func (w *world) moveCoordinator() {
-	to := w.someNode()
+	to := w.SomeNode()
 	w.fault("coordinator moves to %d", to)
 	w.forgetsRound()
-	w.broker.MoveCoordinator(w.now, groupName, to)
-	w.collect()
+	w.Broker.MoveCoordinator(w.Now, groupName, to)
+	w.Collect()
 }
 
 func (w *world) compact() {
@@ -163,14 +163,14 @@ func (w *world) compact() {
 		w.compactLog(counts(p))
 		w.compactLog(parkedAt(p))
 	}
-	w.collect()
+	w.Collect()
 }
 
 // compactLog compacts a changelog and returns where its first record is now.
 func (w *world) compactLog(tp task.TopicPartition) int64 {
-	before, _ := w.broker.Log(tp)
-	w.broker.Compact(w.now, tp, false)
-	after, end := w.broker.Log(tp)
+	before, _ := w.Broker.Log(tp)
+	w.Broker.Compact(w.Now, tp, false)
+	after, end := w.Broker.Log(tp)
 	if len(after) < len(before) {
 		w.saw(Compacted)
 		w.oracle.compacted = true
@@ -183,8 +183,8 @@ func (w *world) compactLog(tp task.TopicPartition) int64 {
 
 // truncate compacts a changelog and then cuts off its beginning, in which nothing is left.
 func (w *world) truncate() {
-	tp := counts(int32(w.rng.IntN(int(w.cfg.Parts))))
-	if w.failing.aside() && w.rng.IntN(2) == 0 {
+	tp := counts(int32(w.Rand.IntN(int(w.cfg.Parts))))
+	if w.failing.aside() && w.Rand.IntN(2) == 0 {
 		tp.Topic = topicParked
 	}
 	first := w.compactLog(tp)
@@ -193,19 +193,19 @@ func (w *world) truncate() {
 	if first > 0 {
 		w.saw(Truncated)
 	}
-	w.broker.Trim(w.now, tp, first)
-	w.collect()
+	w.Broker.Trim(w.Now, tp, first)
+	w.Collect()
 }
 
 // partition makes a host deaf, or dumb, or both: what is on the way arrives when the network heals.
 func (w *world) partition() {
-	h, d := w.someHost(), w.upTo(2*session)
-	way := 1 + w.rng.IntN(3)
+	h, d := w.someHost(), w.UpTo(2*session)
+	way := 1 + w.Rand.IntN(3)
 	if way&1 != 0 {
-		h.cutOut = later(h.cutOut, w.now.Add(d))
+		h.CutOut = later(h.CutOut, w.Now.Add(d))
 	}
 	if way&2 != 0 {
-		h.cutIn = later(h.cutIn, w.now.Add(d))
+		h.CutIn = later(h.CutIn, w.Now.Add(d))
 	}
 	w.fault("network of %s is cut for %v, outgoing: %v, incoming: %v", h.name(), d, way&1 != 0, way&2 != 0)
 }
@@ -216,13 +216,13 @@ func (w *world) failWrites() {
 	if h.p == nil {
 		return
 	}
-	h.fails = 1 + w.rng.IntN(2)
+	h.fails = 1 + w.Rand.IntN(2)
 	w.fault("the next %d writes of %s fail", h.fails, h.p.name)
 }
 
 func (w *world) jumpClock() {
-	d := w.upTo(time.Hour)
-	if w.rng.IntN(2) == 0 {
+	d := w.UpTo(time.Hour)
+	if w.Rand.IntN(2) == 0 {
 		d = -d
 	}
 	h := w.someHost()
@@ -232,8 +232,8 @@ func (w *world) jumpClock() {
 
 // setClock moves the wall clock of a host, which its tasks measure with. Leases have clocks of their own.
 func (h *host) setClock(by time.Duration) {
-	h.skew += by
-	if h.p == nil || len(h.p.tasks) == 0 {
+	h.Skew += by
+	if h.p == nil || len(h.p.Tasks) == 0 {
 		return
 	}
 	if by > 0 {
@@ -245,30 +245,29 @@ func (h *host) setClock(by time.Duration) {
 
 // evict removes a member as an operator can: it learns of that with its next heartbeat, while its tasks are given away at once.
 func (w *world) evict() {
-	g := w.broker.Group(groupName)
+	g := w.Broker.Group(groupName)
 	if len(g.Members) == 0 {
 		return
 	}
-	id := g.Members[w.rng.IntN(len(g.Members))].ID
+	id := g.Members[w.Rand.IntN(len(g.Members))].ID
 	p := w.oracle.members[id]
-	admin, err := w.broker.Dial(g.Coordinator)
-	if p == nil || p.dead || err != nil {
+	admin, err := w.Broker.Dial(g.Coordinator)
+	if p == nil || p.Dead || err != nil {
 		return
 	}
 	w.fault("an operator removes %s from the group", p.name)
-	w.lastID++
-	w.broker.Receive(w.now, admin, w.lastID, modelbroker.LeaveGroupRequest{Group: groupName, MemberIDs: []string{id}})
-	w.collect()
-	w.broker.Hangup(admin)
-	if !slices.ContainsFunc(w.broker.Group(groupName).Members, func(m modelbroker.MemberView) bool { return m.ID == id }) {
+	w.Broker.Receive(w.Now, admin, w.NextID(), modelbroker.LeaveGroupRequest{Group: groupName, MemberIDs: []string{id}})
+	w.Collect()
+	w.Broker.Hangup(admin)
+	if !slices.ContainsFunc(w.Broker.Group(groupName).Members, func(m modelbroker.MemberView) bool { return m.ID == id }) {
 		w.saw(Evicted)
-		p.evicted, p.evictedAt = w.now.Add(session), g.Generation
+		p.evicted, p.evictedAt = w.Now.Add(session), g.Generation
 	}
 }
 
 // forgetsRound is called when the coordinator is about to forget a round that is under way.
 func (w *world) forgetsRound() {
-	if s := w.broker.Group(groupName).State; s == modelbroker.PreparingRebalance || s == modelbroker.CompletingRebalance {
+	if s := w.Broker.Group(groupName).State; s == modelbroker.PreparingRebalance || s == modelbroker.CompletingRebalance {
 		w.saw(RoundForgotten)
 	}
 }
@@ -278,17 +277,17 @@ func (w *world) mark() {
 	tp := w.somePartition()
 	w.fault("transaction marker in %v", tp)
 	w.saw(Marker)
-	w.broker.OpenTransaction(w.now, tp)
-	w.broker.EndTransaction(w.now, tp)
-	w.collect()
+	w.Broker.OpenTransaction(w.Now, tp)
+	w.Broker.EndTransaction(w.Now, tp)
+	w.Collect()
 }
 
 // holdOffset leaves a committed offset unstable for a while, as somebody's transaction does.
 func (w *world) holdOffset() {
-	tp := task.TopicPartition{Topic: topicIn, Partition: int32(w.rng.IntN(int(w.cfg.Parts)))}
+	tp := task.TopicPartition{Topic: topicIn, Partition: int32(w.Rand.IntN(int(w.cfg.Parts)))}
 	w.fault("offset of %v is unstable", tp)
-	w.broker.HoldOffset(w.now, groupName, tp, true)
-	w.after(w.upTo(4*time.Second), nil, func() { w.broker.HoldOffset(w.now, groupName, tp, false) })
+	w.Broker.HoldOffset(w.Now, groupName, tp, true)
+	w.After(w.UpTo(4*time.Second), nil, func() { w.Broker.HoldOffset(w.Now, groupName, tp, false) })
 }
 
 func (w *world) cutLinks() {
@@ -298,37 +297,33 @@ func (w *world) cutLinks() {
 	}
 	w.fault("all connections of %s are cut", h.p.name)
 	w.saw(CutLinks)
-	for _, l := range w.linksOf(h.p) {
-		l.cut(w.upTo(3 * time.Second))
+	for _, l := range w.LinksOf(h.p.Process) {
+		l.Cut(w.UpTo(3 * time.Second))
 	}
-}
-
-// linksOf returns the open connections of a process in the order in which they were dialled.
-func (w *world) linksOf(p *process) []*link {
-	var ls []*link
-	for _, c := range slices.Sorted(maps.Keys(w.links)) {
-		if l := w.links[modelbroker.Conn(c)]; l.p == p {
-			ls = append(ls, l)
-		}
-	}
-	return ls
 }
 
 // holdRequest lets a process die whose last request to a changelog arrives only after somebody else has its tasks.
 func (w *world) holdRequest() { w.someHost().hold = true }
 
-func (h *host) held(l *link, r modelbroker.ProduceRequest) bool {
+func (h *host) held(l *virtual.Link, r modelbroker.ProduceRequest) bool {
 	isLog := func(b modelbroker.ProduceBatch) bool { return isLog(b.Topic) }
 	if !h.hold || h.w.healed || !slices.ContainsFunc(r.Batches, isLog) {
 		return false
 	}
 	h.hold = false
 	h.w.fault("a request of %s is held up, and %s dies", h.p.name, h.p.name)
-	late := &link{w: h.w, p: l.p, node: l.node, sure: true, late: true}
-	h.w.after(session+h.w.upTo(session), nil, func() { late.call(r, func(modelbroker.Response, error) {}) })
-	h.w.after(0, nil, func() {
+	late := &virtual.Link{World: h.w.World, Process: l.Process, Node: l.Node, Sure: true, Late: true}
+	h.w.After(session+h.w.UpTo(session), nil, func() { late.Call(r, func(modelbroker.Response, error) {}) })
+	h.w.After(0, nil, func() {
 		h.crash()
-		h.w.after(h.w.upTo(2*session), nil, h.start)
+		h.w.After(h.w.UpTo(2*session), nil, h.start)
 	})
 	return true
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/understudy-streams/understudy/internal/engine"
 	"github.com/understudy-streams/understudy/internal/kcode"
 	"github.com/understudy-streams/understudy/internal/modelbroker"
+	"github.com/understudy-streams/understudy/internal/virtual"
 	"github.com/understudy-streams/understudy/retry"
 	"github.com/understudy-streams/understudy/statestore"
 	"github.com/understudy-streams/understudy/task"
@@ -20,7 +21,6 @@ const slack = time.Second
 type oracle struct {
 	w          *world
 	over       bool
-	down       map[int32]bool // nodes
 	logs       map[task.TopicPartition][]written
 	members    map[string]*process
 	runs       map[task.ID][]*process // whose owners may process the task
@@ -52,7 +52,7 @@ type written struct {
 
 func (o *oracle) init(w *world) {
 	*o = oracle{
-		w: w, down: map[int32]bool{}, logs: map[task.TopicPartition][]written{}, members: map[string]*process{}, runs: map[task.ID][]*process{},
+		w: w, logs: map[task.TopicPartition][]written{}, members: map[string]*process{}, runs: map[task.ID][]*process{},
 		last: map[task.ID]*process{}, input: map[int]bool{}, split: map[int]bool{}, counted: map[int]bool{}, outOfOrder: map[int32]bool{}, reached: map[task.TopicPartition]int64{},
 		rows: map[task.TopicPartition]boardRow{}, shownBy: map[readiness]bool{},
 	}
@@ -65,37 +65,37 @@ func (o *oracle) init(w *world) {
 }
 
 // request sees a request at the moment at which it is served.
-func (o *oracle) request(c *call, req modelbroker.Request) {
-	switch r := req.(type) {
-	case modelbroker.ProduceRequest:
-		c.produce = r.Batches
-	case modelbroker.DeleteRecordsRequest:
-		for _, part := range r.Parts {
-			if at := o.reached[part.TopicPartition]; part.Before > at {
-				o.w.violatedAt(part.TopicPartition, "%s deletes %v below %d, committed is %d", c.link.p.name, part.TopicPartition, part.Before, at)
-			}
+func (o *oracle) request(c *virtual.Call, req modelbroker.Request) {
+	r, ok := req.(modelbroker.DeleteRecordsRequest)
+	if !ok {
+		return
+	}
+	for _, part := range r.Parts {
+		if at := o.reached[part.TopicPartition]; part.Before > at {
+			o.w.violatedAt(part.TopicPartition, "%s deletes %v below %d, committed is %d", of(c.Link.Process).name, part.TopicPartition, part.Before, at)
 		}
 	}
 }
 
 // answer sees an answer at the moment at which it is given, before it may be lost.
-func (o *oracle) answer(c *call, r modelbroker.Response) {
+func (o *oracle) answer(c *virtual.Call, r modelbroker.Response) {
 	switch r := r.(type) {
 	case modelbroker.JoinGroupResponse:
 		if r.MemberID != "" {
-			o.members[r.MemberID] = c.link.p
+			o.members[r.MemberID] = of(c.Link.Process)
 		}
 	case modelbroker.SyncGroupResponse:
 		if r.Code == kcode.None {
 			o.synced(c, r)
 		}
 	case modelbroker.ProduceResponse:
+		batches := c.Req.(modelbroker.ProduceRequest).Batches
 		for i, part := range r.Parts {
 			switch part.Code {
 			case kcode.None:
-				o.appended(c, c.produce[i], part.BaseOffset)
+				o.appended(c, batches[i], part.BaseOffset)
 			case kcode.InvalidProducerEpoch:
-				o.fenced(c.link.p, c.produce[i])
+				o.fenced(of(c.Link.Process), batches[i])
 			}
 		}
 	}
@@ -103,8 +103,8 @@ func (o *oracle) answer(c *call, r modelbroker.Response) {
 }
 
 // appended takes a batch into the oracle's own copy of the log. One that was there already is known by its offset.
-func (o *oracle) appended(c *call, b modelbroker.ProduceBatch, base int64) {
-	p, log := c.link.p, o.logs[b.TopicPartition]
+func (o *oracle) appended(c *virtual.Call, b modelbroker.ProduceBatch, base int64) {
+	p, log := of(c.Link.Process), o.logs[b.TopicPartition]
 	if base < int64(len(log)) {
 		o.w.saw(Retried)
 		return
@@ -166,7 +166,7 @@ func (o *oracle) committed(c modelbroker.Commit) {
 	}
 	o.reached[tp] = max(o.reached[tp], c.Offset)
 	switch {
-	case c.Offset < c.Before && o.w.late: // nobody can call back what he has sent; its owner commits more, or what comes after it is done again
+	case c.Offset < c.Before && o.w.Late: // nobody can call back what he has sent; its owner commits more, or what comes after it is done again
 		return
 	case c.Offset < c.Before:
 		o.w.violatedAt(tp, "the committed offset of %v goes back from %d to %d", tp, c.Before, c.Offset)
@@ -194,23 +194,23 @@ func (o *oracle) committed(c modelbroker.Commit) {
 		}
 	}
 	if c.Offset > int64(len(log)) {
-		if _, end := o.w.broker.Log(tp); c.Offset > end {
+		if _, end := o.w.Broker.Log(tp); c.Offset > end {
 			o.w.violatedAt(tp, "%v is committed up to %d, its end is %d", tp, c.Offset, end)
 		}
 	}
 }
 
 // drowsy says that a process is paused, or was a moment ago: it may not know yet what has happened meanwhile.
-func (p *process) drowsy() bool { return p.w.now.Before(p.host.woke.Add(slack)) || p.mayNotKnow() }
+func (p *process) drowsy() bool { return p.w.Now.Before(p.host.woke.Add(slack)) || p.mayNotKnow() }
 
 // abandoned says that a process has given a task up for so long that others may have it, though its owner is in the middle of a step still.
 func (p *process) abandoned(id task.ID) bool {
 	since, ok := p.abandons[id]
-	return ok && p.w.now.Sub(since) >= 250*time.Millisecond
+	return ok && p.w.Now.Sub(since) >= 250*time.Millisecond
 }
 
 // mayNotKnow says that a process was removed from the group and has not heard of it.
-func (p *process) mayNotKnow() bool { return p.w.now.Before(p.evicted) }
+func (p *process) mayNotKnow() bool { return p.w.Now.Before(p.evicted) }
 
 // running notes that a task's owner may process from now on, and holds that against S1.
 func (o *oracle) running(p *process, id task.ID) {
@@ -292,7 +292,7 @@ func (o *oracle) told(p *process, a engine.ToTask) {
 	case task.Lost:
 		o.ends(p, a.Task, false, true)
 		delete(p.releases, a.Task)
-		p.abandons[a.Task] = o.w.now
+		p.abandons[a.Task] = o.w.Now
 	case task.Resume:
 		o.ends(p, a.Task, true, false)
 		delete(p.releases, a.Task)
@@ -316,7 +316,7 @@ func (o *oracle) noticed(p *process, n engine.Notice) {
 	case engine.NoticeLost:
 		o.w.saw(LeaseOver)
 		if p.mayNotKnow() {
-			p.evicted = o.w.now.Add(slack) // its tasks have yet to hear of it
+			p.evicted = o.w.Now.Add(slack) // its tasks have yet to hear of it
 		}
 	case engine.NoticeWiped:
 		o.w.saw(Outdated)

@@ -12,6 +12,7 @@ import (
 	"github.com/understudy-streams/understudy/internal/engine"
 	"github.com/understudy-streams/understudy/internal/kcode"
 	"github.com/understudy-streams/understudy/internal/modelbroker"
+	"github.com/understudy-streams/understudy/internal/virtual"
 	"github.com/understudy-streams/understudy/retry"
 	"github.com/understudy-streams/understudy/statestore"
 	"github.com/understudy-streams/understudy/task"
@@ -23,7 +24,7 @@ func TestOracleNotices(t *testing.T) {
 	words := task.TopicPartition{Topic: topicWords}
 	produced := func(w *world, p *process, tp task.TopicPartition, records ...task.OutRecord) {
 		end := int64(len(w.oracle.logs[tp]))
-		w.oracle.appended(&call{link: &link{w: w, p: p}, sent: w.now}, modelbroker.ProduceBatch{TopicPartition: tp, Epoch: int16(w.oracle.changes(tp).grant), Records: records}, end)
+		w.oracle.appended(&virtual.Call{Link: &virtual.Link{World: w.World, Process: p.Process}, Sent: w.Now}, modelbroker.ProduceBatch{TopicPartition: tp, Epoch: int16(w.oracle.changes(tp).grant), Records: records}, end)
 	}
 	origin := func(offset int64) retry.Origin { return retry.Origin{Topic: topicWords, Offset: offset} }
 	row := func(ids ...int) []byte {
@@ -34,7 +35,7 @@ func TestOracleNotices(t *testing.T) {
 		return b
 	}
 	memory := func(w *world, id task.ID) statestore.TaskStores {
-		ts, err := w.hosts[0].disk.Open(id, w.specs())
+		ts, err := w.hosts[0].Disk.Open(id, w.specs())
 		require.NoError(t, err)
 		return ts
 	}
@@ -87,11 +88,11 @@ func TestOracleNotices(t *testing.T) {
 			w.oracle.changes(counts(0)).granted(engine.Tenure{TopicPartition: counts(0), Generation: 4})
 			w.oracle.running(a, id)
 			produced(w, a, counts(0), task.OutRecord{Key: []byte("w"), Value: row(2)})
-			w.oracle.appended(&call{link: &link{w: w, p: a}, sent: w.now}, modelbroker.ProduceBatch{TopicPartition: counts(0), Epoch: 3, Records: []task.OutRecord{{Key: []byte("w"), Value: row(1)}}}, 1)
+			w.oracle.appended(&virtual.Call{Link: &virtual.Link{World: w.World, Process: a.Process}, Sent: w.Now}, modelbroker.ProduceBatch{TopicPartition: counts(0), Epoch: 3, Records: []task.OutRecord{{Key: []byte("w"), Value: row(1)}}}, 1)
 		}, "behind the first one of A1, who has the task now"},
 		{"an owner that is refused", func(w *world, a, _ *process) {
 			w.oracle.running(a, id)
-			w.oracle.answer(&call{link: &link{w: w, p: a}, produce: []modelbroker.ProduceBatch{{TopicPartition: counts(0)}}}, modelbroker.ProduceResponse{
+			w.oracle.answer(&virtual.Call{Link: &virtual.Link{World: w.World, Process: a.Process}, Req: modelbroker.ProduceRequest{Batches: []modelbroker.ProduceBatch{{TopicPartition: counts(0)}}}}, modelbroker.ProduceResponse{
 				Parts: []modelbroker.ProducedPart{{TopicPartition: counts(0), Code: kcode.InvalidProducerEpoch}},
 			})
 		}, "A1 is refused in app-counts-changelog-0, though it has the task"},
@@ -104,24 +105,24 @@ func TestOracleNotices(t *testing.T) {
 		{"a task that does not see what it has sealed", func(w *world, a, _ *process) {
 			owner, err := task.New(task.Config{ID: id, Spec: a.topology()[1], Stores: readers(memory(w, id), len(w.specs())), Positions: []int64{0}})
 			require.NoError(t, err)
-			r := &taskRun{p: a, key: lifeKey{task: id}, owner: owner, view: map[string][]byte{}}
+			r := &taskRun{Task: &virtual.Task{Owner: owner}, p: a, key: virtual.LifeKey{Task: id}, view: map[string][]byte{}}
 			w.oracle.sealed(r, &task.Sealed{Stores: []task.SealedStore{{Changes: []statestore.Change{{Key: []byte("w1"), Value: row(1, 2)}}}}})
 		}, "A1: task 1_0 has a count of 0 for w1 and has sealed 2"},
 		{"a store that is not its changelog", func(w *world, a, _ *process) {
 			produced(w, a, counts(0), task.OutRecord{Key: []byte("w"), Value: row(1)})
-			ts, err := w.hosts[0].disk.Open(id, w.specs())
+			ts, err := w.hosts[0].Disk.Open(id, w.specs())
 			require.NoError(t, err)
 			require.NoError(t, ts.Apply(&statestore.Batch{Stores: []statestore.StoreBatch{{
 				Position: 1, Changes: []statestore.Change{{Key: []byte("w"), Value: row(1, 1)}},
 			}}}))
-			w.oracle.restored(a, id, &openStores{ts})
+			w.oracle.restored(a, id, ts)
 		}, "is not that of its changelog: count 2, not 1"},
 		{"a store that has more than its changelog", func(w *world, a, _ *process) {
 			w.oracle.running(a, id)
-			ts, err := w.hosts[0].disk.Open(id, w.specs())
+			ts, err := w.hosts[0].Disk.Open(id, w.specs())
 			require.NoError(t, err)
 			require.NoError(t, ts.Apply(&statestore.Batch{Stores: []statestore.StoreBatch{{Changes: []statestore.Change{{Key: []byte("w"), Value: row(1)}}}}}))
-			w.oracle.applied(a, engine.Apply{Task: id, Batch: &statestore.Batch{Stores: []statestore.StoreBatch{{Store: storeCounts}}}}, &openStores{ts})
+			w.oracle.applied(a, engine.Apply{Task: id, Batch: &statestore.Batch{Stores: []statestore.StoreBatch{{Store: storeCounts}}}}, ts)
 		}, "has 1 rows, its changelog makes 0"},
 		{"a commit passes a record that is neither counted nor put aside", func(w *world, a, _ *process) {
 			w.oracle.members["m"] = a
@@ -172,7 +173,7 @@ func TestOracleNotices(t *testing.T) {
 			w.oracle.sent(a, modelbroker.ProduceRequest{Batches: []modelbroker.ProduceBatch{{TopicPartition: counts(0)}}})
 		}, "A1 sends records of task 1_0, which B1 runs"},
 		{"a purge of what is not committed", func(w *world, a, _ *process) {
-			w.oracle.request(&call{link: &link{p: a}}, modelbroker.DeleteRecordsRequest{Parts: []modelbroker.DeleteRecordsPart{{TopicPartition: words, Before: 3}}})
+			w.oracle.request(&virtual.Call{Link: &virtual.Link{Process: a.Process}}, modelbroker.DeleteRecordsRequest{Parts: []modelbroker.DeleteRecordsPart{{TopicPartition: words, Before: 3}}})
 		}, "below 3, committed is 0"},
 		{"a generation twice", func(w *world, a, _ *process) {
 			w.oracle.noticed(a, engine.Notice{Kind: engine.NoticeAssigned, Generation: 2})
@@ -189,7 +190,7 @@ func TestOracleNotices(t *testing.T) {
 		{"a task is paused for nothing", func(w *world, a, b *process) {
 			b.heard = map[int32]bool{4: true}
 			w.oracle.rounds.current = &plan{}
-			w.oracle.rounds.paused(a, id, pause{since: w.now, generation: 4, receiver: b}, true)
+			w.oracle.rounds.paused(a, id, pause{since: w.Now, generation: 4, receiver: b}, true)
 		}, "A1 paused task 1_0 for nothing"},
 		{"a copy is opened anew when it is made active", func(w *world, a, _ *process) {
 			a.promoting = map[task.ID]uint64{id: 3}
@@ -212,11 +213,9 @@ func TestOracleNotices(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(Config{Seed: 1}.withDefaults())
-			a := &process{w: w, host: w.hosts[0], name: "A1", abandons: map[task.ID]time.Time{}}
-			b := &process{w: w, host: w.hosts[1], name: "B1", abandons: map[task.ID]time.Time{}}
-			a.roles.init()
-			b.roles.init()
-			a.engine = running(t)
+			a := idle(w.hosts[0])
+			b := idle(w.hosts[1])
+			a.Engine = running(t)
 			c.play(w, a, b)
 			require.ErrorContains(t, w.failed, c.says)
 		})
@@ -226,13 +225,13 @@ func TestOracleNotices(t *testing.T) {
 // One who was paused may not know yet what has happened; a moment after it woke it must.
 func TestOracleGivesAMomentAfterAPause(t *testing.T) {
 	w := newWorld(Config{Seed: 1}.withDefaults())
-	a, b := &process{w: w, host: w.hosts[0], name: "A1", abandons: map[task.ID]time.Time{}}, &process{w: w, host: w.hosts[1], name: "B1", abandons: map[task.ID]time.Time{}}
+	a, b := idle(w.hosts[0]), idle(w.hosts[1])
 	id := task.ID{Subtopology: 1}
-	a.host.woke = w.now.Add(time.Second)
+	a.host.woke = w.Now.Add(time.Second)
 	w.oracle.running(a, id)
 	w.oracle.running(b, id)
 	require.NoError(t, w.failed)
-	w.now = w.now.Add(3 * time.Second)
+	w.Now = w.Now.Add(3 * time.Second)
 	w.oracle.committed(modelbroker.Commit{MemberID: "of nobody here", TopicPartition: task.TopicPartition{Topic: topicWords}})
 	require.Error(t, w.failed)
 }
@@ -248,10 +247,12 @@ func TestResultSaysHowToPlayItAgain(t *testing.T) {
 // The report of a seed that failed is what a person has to find the bug with.
 func TestReport(t *testing.T) {
 	w := newWorld(Config{Seed: 7, Instances: 2, Brokers: 3, Parts: 2}.withDefaults())
-	a, b := &process{w: w, host: w.hosts[0], name: "A1", abandons: map[task.ID]time.Time{}}, &process{w: w, host: w.hosts[1], name: "B1", abandons: map[task.ID]time.Time{}}
-	at := func(ms int64) { w.now = epoch.Add(time.Duration(ms) * time.Millisecond) }
+	a, b := idle(w.hosts[0]), idle(w.hosts[1])
+	at := func(ms int64) { w.Now = epoch.Add(time.Duration(ms) * time.Millisecond) }
 	id, tp := task.ID{Subtopology: 1, Partition: 1}, task.TopicPartition{Topic: topicWords, Partition: 1}
-	to := func(p *process, node int32) *link { return &link{w: w, p: p, node: node} }
+	to := func(p *process, node int32) *virtual.Link {
+		return &virtual.Link{World: w.World, Process: p.Process, Node: node}
+	}
 
 	at(1200)
 	w.traceNotice(a, engine.Notice{Kind: engine.NoticeAssigned, Generation: 3, Tasks: []task.ID{{Partition: 0}, id}, Text: "a rebalance is under way"})
@@ -259,17 +260,17 @@ func TestReport(t *testing.T) {
 	w.oracle.running(a, id)
 	at(1500)
 	batch := modelbroker.ProduceBatch{TopicPartition: counts(1), Epoch: 3, FirstSequence: 0, Records: make([]task.OutRecord, 2)}
-	w.traceMessage(to(a, 2), sends, modelbroker.ProduceRequest{Batches: []modelbroker.ProduceBatch{batch}})
+	w.traceMessage(to(a, 2), virtual.Sent, modelbroker.ProduceRequest{Batches: []modelbroker.ProduceBatch{batch}})
 	at(1503)
-	w.traceMessage(to(a, 2), loses, modelbroker.ProduceResponse{Parts: []modelbroker.ProducedPart{{TopicPartition: counts(1), BaseOffset: 17}}})
+	w.traceMessage(to(a, 2), virtual.Lost, modelbroker.ProduceResponse{Parts: []modelbroker.ProducedPart{{TopicPartition: counts(1), BaseOffset: 17}}})
 	at(2000)
 	w.fault("leader of %v moves to %d", counts(1), 0)
 	at(2100)
-	w.traceMessage(to(a, 2), gets, modelbroker.ProduceResponse{Parts: []modelbroker.ProducedPart{{TopicPartition: counts(1), Code: kcode.NotLeaderOrFollower}}})
-	w.traceMessage(to(b, 0), gets, modelbroker.HeartbeatResponse{Code: kcode.RebalanceInProgress})
-	w.traceMessage(to(b, 1), sends, modelbroker.OffsetCommitRequest{Generation: 4, Offsets: []task.InputOffset{{TopicPartition: tp, Offset: 42}}})
+	w.traceMessage(to(a, 2), virtual.Got, modelbroker.ProduceResponse{Parts: []modelbroker.ProducedPart{{TopicPartition: counts(1), Code: kcode.NotLeaderOrFollower}}})
+	w.traceMessage(to(b, 0), virtual.Got, modelbroker.HeartbeatResponse{Code: kcode.RebalanceInProgress})
+	w.traceMessage(to(b, 1), virtual.Sent, modelbroker.OffsetCommitRequest{Generation: 4, Offsets: []task.InputOffset{{TopicPartition: tp, Offset: 42}}})
 	at(2101)
-	w.traceTaskAction(&taskRun{p: a, key: lifeKey{task: id}}, task.Seal{Sealed: &task.Sealed{Seq: 5, Offsets: []task.InputOffset{{TopicPartition: tp, Offset: 44}}}})
+	w.traceTaskAction(&taskRun{p: a, key: virtual.LifeKey{Task: id}}, task.Seal{Sealed: &task.Sealed{Seq: 5, Offsets: []task.InputOffset{{TopicPartition: tp, Offset: 44}}}})
 	w.oracle.running(b, id)
 
 	if *update {
@@ -299,9 +300,17 @@ func running(t *testing.T) *engine.Engine {
 	return e
 }
 
+// idle is the first process of a host, of which nothing is done by itself.
+func idle(h *host) *process {
+	h.started = 1
+	p := h.newProcess()
+	p.Process = h.w.NewProcess(virtual.ProcessConfig{Host: &h.Host, Watch: p})
+	return p
+}
+
 // counterEnv is that of a task that counts and runs no record.
 func counterEnv(t *testing.T, w *world, p *process) *task.Env {
-	ts, err := w.hosts[0].disk.Open(task.ID{Subtopology: 1}, w.specs())
+	ts, err := w.hosts[0].Disk.Open(task.ID{Subtopology: 1}, w.specs())
 	require.NoError(t, err)
 	owner, err := task.New(task.Config{ID: task.ID{Subtopology: 1}, Spec: p.topology()[1], Stores: readers(ts, len(w.specs())), Positions: []int64{0}})
 	require.NoError(t, err)

@@ -19,7 +19,7 @@ type plan struct {
 var plans = []plan{
 	{name: "one joins", run: func(w *world, done func()) { w.grow(1, 0); done() }},
 	{name: "three join", run: func(w *world, done func()) { w.grow(3, 0); done() }},
-	{name: "three join one after another", run: func(w *world, done func()) { w.grow(3, w.upTo(2*time.Second)); done() }},
+	{name: "three join one after another", run: func(w *world, done func()) { w.grow(3, w.UpTo(2*time.Second)); done() }},
 	{name: "one is drained", run: (*world).drainOne},
 	{name: "one leaves for good", closes: true, run: (*world).shrink},
 	{name: "all are restarted", closes: true, run: func(w *world, done func()) { w.roll(done) }},
@@ -61,14 +61,14 @@ func (w *world) planned() bool {
 	if !w.mood.planned {
 		return false
 	}
-	w.after(4*time.Second+w.upTo(4*time.Second), nil, w.beginPlan)
+	w.After(4*time.Second+w.UpTo(4*time.Second), nil, w.beginPlan)
 	return true
 }
 
 func (w *world) beginPlan() {
 	if !w.settled() {
 		if !w.healed {
-			w.after(50*time.Millisecond, nil, w.beginPlan)
+			w.After(50*time.Millisecond, nil, w.beginPlan)
 		}
 		return
 	}
@@ -87,12 +87,12 @@ func (w *world) settled() bool {
 
 // stable says that every process that belongs to the group is in it, and runs what it shall run.
 func (w *world) stable() bool {
-	g := w.broker.Group(groupName)
+	g := w.Broker.Group(groupName)
 	if g.State != modelbroker.Stable || len(g.Members) != w.size() {
 		return false
 	}
 	for _, h := range w.hosts {
-		if h.belongs() && (h.p == nil || h.p.engine.State() != engine.Running || h.p.plan.generation != g.Generation) || !h.belongs() && h.p != nil {
+		if h.belongs() && (h.p == nil || h.p.Engine.State() != engine.Running || h.p.plan.generation != g.Generation) || !h.belongs() && h.p != nil {
 			return false
 		}
 	}
@@ -122,7 +122,7 @@ func (w *world) grow(n int, apart time.Duration) {
 		n--
 		h.wanted, h.retired = true, false
 		w.saw(Grew)
-		w.after(wait, nil, h.start)
+		w.After(wait, nil, h.start)
 		wait += apart
 	}
 }
@@ -138,7 +138,7 @@ func (w *world) chosen(wants func(*process) bool) *process {
 	if len(all) == 0 {
 		return nil
 	}
-	return all[w.rng.IntN(len(all))]
+	return all[w.Rand.IntN(len(all))]
 }
 
 func (w *world) retire() *process {
@@ -154,7 +154,7 @@ func (w *world) drainOne(done func()) {
 	if p := w.retire(); p != nil {
 		w.fault("%s is drained", p.name)
 		w.saw(Drained)
-		p.tell(engine.Drain{})
+		p.Tell(engine.Drain{})
 	}
 	done()
 }
@@ -176,7 +176,7 @@ func (w *world) roll(done func()) {
 			all = append(all, h)
 		}
 	}
-	w.rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	w.Rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	w.rollNext(all, done)
 }
 
@@ -186,9 +186,9 @@ func (w *world) rollNext(rest []*host, done func()) {
 		return
 	}
 	h := rest[0]
-	if h.p == nil || !h.belongs() || h.p.engine.State() == engine.Closing {
+	if h.p == nil || !h.belongs() || h.p.Engine.State() == engine.Closing {
 		if !h.retired && h.version < w.version { // it comes back with the new one
-			w.after(100*time.Millisecond, nil, func() { w.rollNext(rest, done) })
+			w.After(100*time.Millisecond, nil, func() { w.rollNext(rest, done) })
 			return
 		}
 		w.rollNext(rest[1:], done)
@@ -201,38 +201,38 @@ func (w *world) rollNext(rest []*host, done func()) {
 	}
 	h.wanted, h.wipes = false, false
 	h.p.shut(0)
-	w.after(w.upTo(time.Second), nil, h.comeBack)
-	w.after(time.Second, nil, func() { w.awaitRoll(rest[1:], w.now.Add(15*time.Second), done) })
+	w.After(w.UpTo(time.Second), nil, h.comeBack)
+	w.After(time.Second, nil, func() { w.awaitRoll(rest[1:], w.Now.Add(15*time.Second), done) })
 }
 
 func (w *world) awaitRoll(rest []*host, until time.Time, done func()) {
 	settled := w.settled() || w.version > 0 && w.stable() // old ones cannot keep copies of what new ones have
-	if settled || w.ending || !w.mood.planned && w.now.After(until) {
+	if settled || w.ending || !w.mood.planned && w.Now.After(until) {
 		w.rollNext(rest, done)
 		return
 	}
-	w.after(50*time.Millisecond, nil, func() { w.awaitRoll(rest, until, done) })
+	w.After(50*time.Millisecond, nil, func() { w.awaitRoll(rest, until, done) })
 }
 
 // amid makes the group grow, and does something while a task is being learned or handed over; nothing if that does not come.
 func (w *world) amid(do, or func()) {
 	w.grow(1, 0)
-	w.awaitMove(w.now.Add(6*time.Second), do, or)
+	w.awaitMove(w.Now.Add(6*time.Second), do, or)
 }
 
 func (w *world) awaitMove(until time.Time, do, or func()) {
 	switch {
-	case w.healed || w.now.After(until):
+	case w.healed || w.Now.After(until):
 		or()
 	case w.chosen(w.learns) != nil:
-		w.after(w.upTo(time.Second), nil, do)
+		w.After(w.UpTo(time.Second), nil, do)
 	default:
-		w.after(10*time.Millisecond, nil, func() { w.awaitMove(until, do, or) })
+		w.After(10*time.Millisecond, nil, func() { w.awaitMove(until, do, or) })
 	}
 }
 
 func (w *world) leads(p *process) bool {
-	return w.oracle.members[w.broker.Group(groupName).Leader] == p
+	return w.oracle.members[w.Broker.Group(groupName).Leader] == p
 }
 
 func (w *world) learns(p *process) bool { return p.has(engine.Learner) }
@@ -241,7 +241,7 @@ func (w *world) isLearnedFrom(p *process) bool { return len(p.plan.Marks) > 0 }
 
 // has says that a process holds a task in a role.
 func (p *process) has(role engine.Role) bool {
-	for _, t := range p.engine.Tasks() {
+	for _, t := range p.Engine.Tasks() {
 		if t.Role == role {
 			return true
 		}
@@ -259,7 +259,7 @@ func (w *world) kill(whom func(*process) bool, k Kind) {
 	w.oracle.rounds.died(p)
 	h := p.host
 	h.crash()
-	w.after(w.upTo(2*session), nil, h.start)
+	w.After(w.UpTo(2*session), nil, h.start)
 }
 
 func (w *world) loseStandby() {
@@ -273,12 +273,12 @@ func (w *world) loseStandby() {
 	h := p.host
 	h.crash()
 	h.wipe()
-	w.after(w.upTo(2*session), nil, h.start)
+	w.After(w.UpTo(2*session), nil, h.start)
 }
 
 // hinder makes what processes to come read of changelogs come slowly, or not at all for a while.
 func (w *world) hinder(stuck bool) {
-	until := w.now.Add(3*time.Second + w.upTo(4*time.Second))
+	until := w.Now.Add(3*time.Second + w.UpTo(4*time.Second))
 	for _, h := range w.hosts {
 		if h.p != nil || h.wanted {
 			continue
@@ -291,15 +291,16 @@ func (w *world) hinder(stuck bool) {
 	}
 }
 
-// readsHeld is how long the next read of a changelog is held up.
-func (h *host) readsHeld() time.Duration {
+// HoldsRead is how long the next read of a changelog is held up.
+func (p *process) HoldsRead() time.Duration {
+	h := p.host
 	switch w := h.w; {
-	case w.now.Before(h.stuck):
+	case w.Now.Before(h.stuck):
 		w.saw(StuckReads)
-		return h.stuck.Sub(w.now)
-	case w.now.Before(h.slow):
+		return h.stuck.Sub(w.Now)
+	case w.Now.Before(h.slow):
 		w.saw(SlowReads)
-		return w.upTo(time.Second)
+		return w.UpTo(time.Second)
 	}
 	return 0
 }

@@ -9,23 +9,25 @@ import (
 	"github.com/understudy-streams/understudy/internal/engine"
 	"github.com/understudy-streams/understudy/internal/group"
 	"github.com/understudy-streams/understudy/internal/modelbroker"
+	"github.com/understudy-streams/understudy/internal/virtual"
 	"github.com/understudy-streams/understudy/task"
 )
 
 // roles is what the oracle knows of the roles of a process.
 type roles struct {
-	handed      map[int32]assignor.PlanData // by the coordinator, by generation, since the last that was applied
-	plan        applied
-	assigned    bool                    // in the present step
-	paused      map[task.ID]pause       // released, and neither resumed nor ended
-	heard       map[int32]bool          // generations whose assignment was applied
-	opened      map[task.ID]uint64      // under which key stores are open
-	promoting   map[task.ID]uint64      // copies that are being made active: the key that their stores are open under
-	was         map[task.ID]engine.Role // followers before the present step
-	boardFailed int                     // requests to the readiness board
-	boardWrite  uint64                  // the one on the way that writes to it
-	told        map[task.ID]bool        // states on disk that the join under way tells of
-	lost        bool                    // the membership, in the present step
+	handed       map[int32]assignor.PlanData // by the coordinator, by generation, since the last that was applied
+	plan         applied
+	assigned     bool                    // in the present step
+	paused       map[task.ID]pause       // released, and neither resumed nor ended
+	heard        map[int32]bool          // generations whose assignment was applied
+	opened       map[task.ID]uint64      // under which key stores are open
+	promoting    map[task.ID]uint64      // copies that are being made active: the key that their stores are open under
+	was          map[task.ID]engine.Role // followers before the present step
+	boardFailed  int                     // requests to the readiness board
+	boardWrite   uint64                  // the one on the way that writes to it
+	boardDropped uint64                  // the last that was lost on purpose
+	told         map[task.ID]bool        // states on disk that the join under way tells of
+	lost         bool                    // the membership, in the present step
 }
 
 // pause is a task that was released, in a generation, for a member.
@@ -68,17 +70,17 @@ func (m *Moves) Add(o Moves) {
 }
 
 // synced notes what the coordinator hands to a member.
-func (o *oracle) synced(c *call, r modelbroker.SyncGroupResponse) {
-	req, ok := c.req.(modelbroker.SyncGroupRequest)
-	if !ok || c.link.p == nil {
+func (o *oracle) synced(c *virtual.Call, r modelbroker.SyncGroupResponse) {
+	req, ok := c.Req.(modelbroker.SyncGroupRequest)
+	if !ok || of(c.Link.Process) == nil {
 		return
 	}
 	plan, ok := planIn(r.Assignment)
 	if !ok {
-		o.w.violated("%s is handed an assignment that nobody can read", c.link.p.name)
+		o.w.violated("%s is handed an assignment that nobody can read", of(c.Link.Process).name)
 		return
 	}
-	c.link.p.handed[req.Generation] = plan
+	of(c.Link.Process).handed[req.Generation] = plan
 	if len(req.Plan) > 0 {
 		o.rounds.plan()
 	}
@@ -96,14 +98,14 @@ func planIn(b []byte) (assignor.PlanData, bool) {
 // before notes who follows what, before a step that may bring an assignment.
 func (p *process) before(ev engine.Event) {
 	p.assigned, p.lost = false, false
-	if c, ok := ev.(engine.OffsetsCommitted); ok && c.Request == p.boardWrite {
-		p.boardWrite = 0
+	if c, ok := ev.(engine.OffsetsCommitted); ok {
+		p.boardWritten(c)
 	}
 	if m, ok := ev.(engine.Member); !ok || !isSync(m.Event) {
 		return
 	}
 	clear(p.was)
-	for _, t := range p.engine.Tasks() {
+	for _, t := range p.Engine.Tasks() {
 		if t.Role != engine.Active && t.State == "following" {
 			p.was[t.Task] = t.Role
 		}
@@ -146,11 +148,11 @@ func (o *oracle) gets(p *process, generation int32) {
 
 // viewed holds S6 after an assignment was applied: the process has the roles that the plan gives to it, and no others.
 func (o *oracle) viewed(p *process) {
-	if !p.assigned || p.dead || o.w.version > 0 || !p.orderly() || !p.engine.Joined() {
+	if !p.assigned || p.Dead || o.w.version > 0 || !p.orderly() || !p.Engine.Joined() {
 		return
 	}
 	want := p.plan.roles()
-	for _, t := range p.engine.Tasks() {
+	for _, t := range p.Engine.Tasks() {
 		role, has := want[t.Task]
 		delete(want, t.Task)
 		if t.State != "closing" && (!has || role != t.Role) {
@@ -181,7 +183,7 @@ func (a *applied) roles() map[task.ID]engine.Role {
 
 // orderly says that a process is neither ending nor leaving for want of room.
 func (p *process) orderly() bool {
-	s := p.engine.State()
+	s := p.Engine.State()
 	return s == engine.Running || s == engine.Rebalancing
 }
 
@@ -190,14 +192,14 @@ func (o *oracle) pauses(p *process, id task.ID) {
 	if !p.orderly() {
 		return
 	}
-	p.paused[id] = pause{since: o.w.now, generation: p.plan.generation}
+	p.paused[id] = pause{since: o.w.Now, generation: p.plan.generation}
 	i := slices.IndexFunc(p.plan.Marks, func(k assignor.Mark) bool { return k.Task == id })
 	if i < 0 {
 		o.w.violatedTask(id, "%s pauses task %v, which is to stay", p.name, id)
 		return
 	}
 	k := p.plan.Marks[i]
-	p.paused[id] = pause{o.w.now, p.plan.generation, o.members[k.Receiver]}
+	p.paused[id] = pause{o.w.Now, p.plan.generation, o.members[k.Receiver]}
 	if !k.Ready && (id.Subtopology == 0 || o.rows[counts(id.Partition)].member != k.Receiver) {
 		o.w.violatedTask(id, "%s pauses task %v, for which %s is not known to be ready", p.name, id, k.Receiver)
 	}
@@ -228,7 +230,7 @@ func (o *oracle) closesStore(p *process, id task.ID) {
 		o.w.violatedTask(id, "%s closes the store of task %v, which it is to run", p.name, id)
 	}
 	if p.lost && p.orderly() {
-		for _, t := range p.engine.Tasks() {
+		for _, t := range p.Engine.Tasks() {
 			if t.Task == id && t.Role != engine.Active {
 				o.w.violatedTask(id, "%s closes its copy of task %v because its membership is over", p.name, id)
 			}
@@ -306,7 +308,7 @@ func (w *world) misplaced(miss func(format string, args ...any)) {
 		if len(h.p.paused) > 0 {
 			miss("%s has paused tasks", h.p.name)
 		}
-		for _, t := range h.p.engine.Tasks() {
+		for _, t := range h.p.Engine.Tasks() {
 			switch {
 			case t.Role == engine.Learner:
 				miss("%s learns task %v", h.p.name, t.Task)

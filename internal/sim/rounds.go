@@ -37,7 +37,7 @@ type learner struct {
 
 // begin begins to hold what happens against a plan.
 func (r *rounds) begin(p *plan) {
-	r.current, r.from, r.batches, r.atOnce = p, r.o.w.broker.Group(groupName).Generation, 0, 0
+	r.current, r.from, r.batches, r.atOnce = p, r.o.w.Broker.Group(groupName).Generation, 0, 0
 	r.o.moves.Plans++
 }
 
@@ -47,7 +47,7 @@ func (r *rounds) only(but func(*plan) bool) bool { return r.current != nil && !b
 func kills(p *plan) bool    { return p.kills }
 func upgrades(p *plan) bool { return p.version }
 
-func (r *rounds) healed() { r.heal = r.o.w.broker.Group(groupName).Generation }
+func (r *rounds) healed() { r.heal = r.o.w.Broker.Group(groupName).Generation }
 
 // joins notes why a member joins.
 func (r *rounds) joins(reason string) {
@@ -63,7 +63,7 @@ func voluntary(reason string) bool {
 
 // plan holds S9 when a plan was made: a round that somebody asked for changes something.
 func (r *rounds) plan() {
-	g := r.o.w.broker.Group(groupName)
+	g := r.o.w.Broker.Group(groupName)
 	text := planText(g)
 	members := make([]string, len(g.Members))
 	for i, m := range g.Members {
@@ -131,7 +131,7 @@ func planText(g modelbroker.GroupView) string {
 // whole holds S6 and the bound on rounds when the group is at rest.
 func (r *rounds) whole() {
 	w := r.o.w
-	g := w.broker.Group(groupName)
+	g := w.Broker.Group(groupName)
 	for _, m := range g.Members {
 		plan, ok := planIn(m.Assignment)
 		if p := r.o.members[m.ID]; !ok || p == nil || p.plan.generation != g.Generation || p.plan.Digest != plan.Digest || plan.Generation != g.Generation {
@@ -150,7 +150,7 @@ func (r *rounds) whole() {
 
 // died notes that a process has died: what only it had has to be restored.
 func (r *rounds) died(p *process) {
-	for _, t := range p.engine.Tasks() {
+	for _, t := range p.Engine.Tasks() {
 		if t.Role == engine.Active && t.Task.Subtopology == 1 {
 			r.orphans++
 		}
@@ -161,7 +161,7 @@ func (r *rounds) died(p *process) {
 func (r *rounds) restores(p *process, n engine.Notice) {
 	w := r.o.w
 	if r.current == nil {
-		if w.now.Sub(epoch) > 5*time.Second {
+		if w.Now.Sub(epoch) > 5*time.Second {
 			w.saw(ColdRestore)
 		}
 		return
@@ -181,7 +181,7 @@ func (r *rounds) restores(p *process, n engine.Notice) {
 // paused holds S4 and S8 for a task that was paused: it comes back only if its receiver has died, and does not stand still for long.
 func (r *rounds) paused(p *process, id task.ID, was pause, resumed bool) {
 	w := r.o.w
-	took := w.now.Sub(was.since)
+	took := w.Now.Sub(was.since)
 	most := session + 3*time.Second
 	if r.only(kills) {
 		most = 2 * time.Second

@@ -6,6 +6,7 @@ import (
 
 	"github.com/understudy-streams/understudy/internal/kcode"
 	"github.com/understudy-streams/understudy/internal/modelbroker"
+	"github.com/understudy-streams/understudy/internal/virtual"
 	"github.com/understudy-streams/understudy/task"
 )
 
@@ -24,7 +25,7 @@ func (s *source) init(w *world) {
 		s.all = append(s.all, fmt.Sprintf("w%d", i))
 	}
 	for range w.cfg.Records {
-		word := s.all[w.rng.IntN(words)]
+		word := s.all[w.Rand.IntN(words)]
 		s.word = append(s.word, word)
 		s.truth[word]++
 	}
@@ -32,14 +33,14 @@ func (s *source) init(w *world) {
 
 func (s *source) begin() {
 	for id := 0; id < len(s.word); {
-		n := min(1+s.w.rng.IntN(8), len(s.word)-id)
+		n := min(1+s.w.Rand.IntN(8), len(s.word)-id)
 		ids := make([]int, n)
 		for i := range ids {
 			ids[i] = id + i
 		}
 		id += n
-		tp := task.TopicPartition{Topic: topicIn, Partition: int32(s.w.rng.IntN(int(s.w.cfg.Parts)))}
-		s.w.after(s.w.upTo(faultTime-2*time.Second), nil, func() { s.write(tp, ids) })
+		tp := task.TopicPartition{Topic: topicIn, Partition: int32(s.w.Rand.IntN(int(s.w.cfg.Parts)))}
+		s.w.After(s.w.UpTo(faultTime-2*time.Second), nil, func() { s.write(tp, ids) })
 	}
 }
 
@@ -52,18 +53,17 @@ func (w *world) preload() {
 			for i := range min(left, 50) {
 				batch.Records = append(batch.Records, task.OutRecord{Key: fmt.Appendf(nil, "old%d", i%5), Value: make([]byte, 8+(w.cfg.Records+7)/8)})
 			}
-			node, _ := w.broker.Leader(tp)
-			conn, err := w.broker.Dial(node)
+			node, _ := w.Broker.Leader(tp)
+			conn, err := w.Broker.Dial(node)
 			if err != nil {
 				w.violated("preload: %v", err)
 				return
 			}
-			w.lastID++
-			w.broker.Receive(w.now, conn, w.lastID, modelbroker.ProduceRequest{Batches: []modelbroker.ProduceBatch{batch}})
-			w.broker.Answers()
-			w.broker.Hangup(conn)
-			w.oracle.appended(&call{link: &link{w: w}}, batch, int64(len(w.oracle.logs[tp])))
-			if _, end := w.broker.Log(tp); end != int64(len(w.oracle.logs[tp])) {
+			w.Broker.Receive(w.Now, conn, w.NextID(), modelbroker.ProduceRequest{Batches: []modelbroker.ProduceBatch{batch}})
+			w.Broker.Answers()
+			w.Broker.Hangup(conn)
+			w.oracle.appended(&virtual.Call{Link: &virtual.Link{World: w.World}}, batch, int64(len(w.oracle.logs[tp])))
+			if _, end := w.Broker.Log(tp); end != int64(len(w.oracle.logs[tp])) {
 				w.violatedAt(tp, "preload: %v ends at %d", tp, end)
 			}
 		}
@@ -74,16 +74,16 @@ func (w *world) preload() {
 func (s *source) write(tp task.TopicPartition, ids []int) {
 	batch := modelbroker.ProduceBatch{TopicPartition: tp, ProducerID: -1}
 	for _, id := range ids {
-		batch.Records = append(batch.Records, task.OutRecord{Key: []byte(s.word[id]), Value: recordValue(id), Timestamp: s.w.now.UnixMilli()})
+		batch.Records = append(batch.Records, task.OutRecord{Key: []byte(s.word[id]), Value: recordValue(id), Timestamp: s.w.Now.UnixMilli()})
 	}
-	node, _ := s.w.broker.Leader(tp)
-	l := &link{w: s.w, node: node, sure: true}
-	l.call(modelbroker.ProduceRequest{Batches: []modelbroker.ProduceBatch{batch}}, func(r modelbroker.Response, err error) {
-		l.close()
+	node, _ := s.w.Broker.Leader(tp)
+	l := &virtual.Link{World: s.w.World, Node: node, Sure: true}
+	l.Call(modelbroker.ProduceRequest{Batches: []modelbroker.ProduceBatch{batch}}, func(r modelbroker.Response, err error) {
+		l.Close()
 		if err == nil && r.(modelbroker.ProduceResponse).Parts[0].Code == kcode.None || s.w.oracle.input[ids[0]] {
 			s.left -= len(ids)
 			return
 		}
-		s.w.after(200*time.Millisecond, nil, func() { s.write(tp, ids) })
+		s.w.After(200*time.Millisecond, nil, func() { s.write(tp, ids) })
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/understudy-streams/understudy/internal/engine"
+	"github.com/understudy-streams/understudy/internal/virtual"
 	"github.com/understudy-streams/understudy/task"
 )
 
@@ -27,21 +28,11 @@ type entry struct {
 	task task.ID
 	a, b int64
 	text string
-	way  way // of a message
+	way  virtual.Way // of a message, 0 for others
 	node int32
 	msg  any
 	on   parts
 }
-
-// way is what becomes of a message.
-type way uint8
-
-const (
-	none way = iota
-	sends
-	gets
-	loses
-)
 
 // parts is a set of partitions: 10 of each topic.
 type parts uint64
@@ -130,8 +121,8 @@ func (t *trace) last(n int, on parts) []string {
 
 func (e *entry) String() string {
 	head := fmt.Sprintf("%10.4fs  %-4s", e.at.Seconds(), e.who)
-	if e.way != none {
-		return fmt.Sprintf("%s %s broker %d  %s", head, [...]string{sends: "──▶", gets: "◀──", loses: "──╳"}[e.way], e.node, describe(e.msg))
+	if e.way != 0 {
+		return fmt.Sprintf("%s %s broker %d  %s", head, [...]string{virtual.Sent: "──▶", virtual.Got: "◀──", virtual.Lost: "──╳"}[e.way], e.node, describe(e.msg))
 	}
 	what := strings.NewReplacer("{t}", e.task.String(), "{a}", strconv.FormatInt(e.a, 10), "{b}", strconv.FormatInt(e.b, 10)).Replace(e.what)
 	if e.text != "" {
@@ -142,7 +133,7 @@ func (e *entry) String() string {
 
 // note keeps what happened to a process, or with none in the world. With a task, it concerns that task's partitions.
 func (w *world) note(p *process, what string, id task.ID, a, b int64) {
-	e := entry{at: w.now.Sub(epoch), who: nameOf(p), what: what, task: id, a: a, b: b}
+	e := entry{at: w.Now.Sub(epoch), who: nameOf(p), what: what, task: id, a: a, b: b}
 	if strings.Contains(what, "{t}") {
 		e.on = partsOf(id)
 	}
@@ -150,24 +141,24 @@ func (w *world) note(p *process, what string, id task.ID, a, b int64) {
 }
 
 func (w *world) noteText(p *process, what, text string, on parts) {
-	w.trace.add(&entry{at: w.now.Sub(epoch), who: nameOf(p), what: what, text: text, on: on})
+	w.trace.add(&entry{at: w.Now.Sub(epoch), who: nameOf(p), what: what, text: text, on: on})
 }
 
 // notePart keeps what happened to a partition.
 func (w *world) notePart(p *process, tp task.TopicPartition, what string, a, b int64) {
-	w.trace.add(&entry{at: w.now.Sub(epoch), who: nameOf(p), what: what, a: a, b: b, text: tp.String(), on: partOf(tp)})
+	w.trace.add(&entry{at: w.Now.Sub(epoch), who: nameOf(p), what: what, a: a, b: b, text: tp.String(), on: partOf(tp)})
 }
 
 // hidden counts for the hash only: the line would say what the message before it said.
 func (w *world) hidden(p *process, what string, id task.ID, a, b int64) {
-	w.trace.mixAll(&entry{at: w.now.Sub(epoch), who: nameOf(p), what: what, task: id, a: a, b: b})
+	w.trace.mixAll(&entry{at: w.Now.Sub(epoch), who: nameOf(p), what: what, task: id, a: a, b: b})
 }
 
 // traceMessage keeps a request or an answer. Those of the input's writer, and those that say nothing, are left out.
-func (w *world) traceMessage(l *link, way way, msg any) {
+func (w *world) traceMessage(l *virtual.Link, way virtual.Way, msg any) {
 	kind, on := concerns(msg)
-	e := entry{at: w.now.Sub(epoch), who: nameOf(l.p), what: kind, way: way, node: l.node, msg: msg, on: on}
-	if l.p == nil || kind == "" && way != loses {
+	e := entry{at: w.Now.Sub(epoch), who: nameOf(of(l.Process)), what: kind, way: way, node: l.Node, msg: msg, on: on}
+	if l.Process == nil || kind == "" && way != virtual.Lost {
 		w.trace.mixAll(&e)
 		return
 	}

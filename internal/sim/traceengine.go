@@ -93,21 +93,21 @@ func taskEvent(ev task.Event) string {
 func (w *world) traceTask(r *taskRun, ev task.Event) {
 	switch ev := ev.(type) {
 	case task.Fetched:
-		w.note(r.p, "  {t} gets {a} records, up to {b}", r.key.task, int64(len(ev.Batch.Records)), ev.Batch.Next)
+		w.note(r.p, "  {t} gets {a} records, up to {b}", r.key.Task, int64(len(ev.Batch.Records)), ev.Batch.Next)
 	case task.Committed, task.Release, task.Resume, task.Lost, task.Close, task.Rewrite:
-		w.hidden(r.p, taskEvent(ev), r.key.task, int64(r.key.epoch), 0)
+		w.hidden(r.p, taskEvent(ev), r.key.Task, int64(r.key.Epoch), 0)
 	}
 }
 
 func (w *world) traceTaskAction(r *taskRun, a task.Action) {
 	switch a := a.(type) {
 	case task.Send:
-		w.note(r.p, "  {t} makes {a}, for {b} partitions", r.key.task, int64(a.Effects.Seq), int64(len(a.Effects.Groups)))
+		w.note(r.p, "  {t} makes {a}, for {b} partitions", r.key.Task, int64(a.Effects.Seq), int64(len(a.Effects.Groups)))
 	case task.Seal:
-		w.note(r.p, "  {t} seals what it made up to {a}, input offset {b}", r.key.task, int64(a.Sealed.Seq), a.Sealed.Offsets[0].Offset)
+		w.note(r.p, "  {t} seals what it made up to {a}, input offset {b}", r.key.Task, int64(a.Sealed.Seq), a.Sealed.Offsets[0].Offset)
 	case task.Released:
-		w.note(r.p, "  {t} has let go", r.key.task, int64(r.key.epoch), 0)
+		w.note(r.p, "  {t} has let go", r.key.Task, int64(r.key.Epoch), 0)
 	case task.Closed:
-		w.note(r.p, "  {t} has ended", r.key.task, int64(r.key.epoch), 0)
+		w.note(r.p, "  {t} has ended", r.key.Task, int64(r.key.Epoch), 0)
 	}
 }

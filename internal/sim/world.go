@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/understudy-streams/understudy/internal/modelbroker"
+	"github.com/understudy-streams/understudy/internal/virtual"
 	"github.com/understudy-streams/understudy/task"
 )
 
@@ -16,25 +17,16 @@ var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // world is everything in a run.
 type world struct {
+	*virtual.World
 	cfg       Config
 	mood      mood
 	failing   failing
-	rng       *rand.Rand
-	now       time.Time
-	queue     queue
-	seq       uint64
-	broker    *modelbroker.Broker
-	calls     map[uint64]*call
-	links     map[modelbroker.Conn]*link
-	lastID    uint64
 	hosts     []*host
 	source    source
 	oracle    oracle
 	trace     trace
-	events    int
 	healed    bool // no more faults
 	ending    bool // nothing is started any more
-	late      bool // the request that is being served was given up long ago
 	failed    error
 	concerned parts // by what failed
 	faults    []string
@@ -54,7 +46,7 @@ func Run(cfg Config) Result {
 
 func (w *world) result() Result {
 	r := Result{
-		Seed: w.cfg.Seed, Err: w.failed, Hash: w.trace.hash, Events: w.events, Virtual: w.now.Sub(epoch), Faults: w.faults, Seen: w.seen, Moves: w.oracle.moves,
+		Seed: w.cfg.Seed, Err: w.failed, Hash: w.trace.hash, Events: w.Events, Virtual: w.Now.Sub(epoch), Faults: w.faults, Seen: w.seen, Moves: w.oracle.moves,
 	}
 	if !w.whole.IsZero() {
 		r.Healed = w.whole.Sub(epoch.Add(faultTime))
@@ -68,8 +60,7 @@ func (w *world) result() Result {
 func newWorld(cfg Config) *world {
 	rng := rand.New(rand.NewPCG(cfg.Seed, 0x73696d))
 	w := &world{
-		cfg: cfg, rng: rng, now: epoch, calls: map[uint64]*call{}, links: map[modelbroker.Conn]*link{},
-		mood: newMood(rng, cfg.Calm), trace: newTrace(cfg.Trace),
+		cfg: cfg, mood: newMood(rng, cfg.Calm), trace: newTrace(cfg.Trace),
 	}
 	w.failing = newFailing(cfg, &w.mood)
 	w.oracle.init(w)
@@ -80,9 +71,13 @@ func newWorld(cfg Config) *world {
 	for _, name := range []string{topicCounts, topicParked} {
 		topics[name] = modelbroker.TopicConfig{Partitions: cfg.Parts, Configs: map[string]string{"cleanup.policy": "compact"}}
 	}
-	w.broker = modelbroker.New(modelbroker.Config{
-		Brokers: cfg.Brokers, Topics: topics, Seed: cfg.Seed, Failover: 2 * time.Second, Load: w.mood.load,
-		LeaderSettle: w.upTo(20 * time.Millisecond), MinSession: time.Second, Committed: w.oracle.committed,
+	settle := time.Duration(rng.Int64N(int64(20*time.Millisecond) + 1))
+	w.World = virtual.New(virtual.Config{
+		Begin: epoch, Rand: rng, Pace: w.mood.Pace, Observe: network{w},
+		Brokers: modelbroker.Config{
+			Brokers: cfg.Brokers, Topics: topics, Seed: cfg.Seed, Failover: 2 * time.Second, Load: w.mood.load,
+			LeaderSettle: settle, MinSession: time.Second, Committed: w.oracle.committed,
+		},
 	})
 	for i := range cfg.Instances + spare {
 		h := newHost(w, i)
@@ -95,54 +90,25 @@ func newWorld(cfg Config) *world {
 
 func (w *world) begin() {
 	for _, h := range w.hosts {
-		w.after(w.upTo(2*time.Second), nil, h.start)
+		w.After(w.UpTo(2*time.Second), nil, h.start)
 	}
 	w.preload()
 	w.source.begin()
 	w.planFaults()
-	w.after(faultTime, nil, w.heal)
+	w.After(faultTime, nil, w.heal)
 }
 
 // loop takes the next event, of the queue or of the broker, until nothing is left, something does not hold, or the end is reached.
 func (w *world) loop() {
-	for w.failed == nil && !w.oracle.over {
-		wake, waits := w.broker.Wake()
-		if len(w.queue) == 0 || waits && int64(wake.Sub(epoch)) < w.queue[0].at {
-			if !waits {
-				return
-			}
-			w.now = later(w.now, wake)
-			w.broker.Advance(w.now)
-			w.collect()
-			continue
-		}
-		e := w.queue.pop()
-		w.now = epoch.Add(time.Duration(e.at))
-		if e.p != nil && !w.awake(e) {
-			continue
-		}
-		if w.events++; w.events > mostEvents {
+	for w.failed == nil && !w.oracle.over && w.Next() {
+		if w.Events > mostEvents {
 			w.violated("it comes to no end")
 		}
-		e.run()
 	}
 }
 
 // mostEvents is far more than any run has.
 const mostEvents = 1 << 20
-
-// awake says whether an event reaches its process now. One for a paused process is put off, in its place among the others.
-func (w *world) awake(e event) bool {
-	switch {
-	case e.p.dead:
-		return false
-	case e.p.host.paused.After(w.now):
-		e.at = int64(e.p.host.paused.Sub(epoch))
-		w.queue.push(e)
-		return false
-	}
-	return true
-}
 
 // violated notes the first thing that does not hold; the run ends with it.
 func (w *world) violated(format string, args ...any) { w.violatedOn(0, format, args...) }
@@ -161,15 +127,6 @@ func (w *world) violatedTask(id task.ID, format string, args ...any) {
 
 func (w *world) violatedOn(on parts, format string, args ...any) {
 	if w.failed == nil {
-		w.failed, w.concerned = fmt.Errorf("at %v: "+format, append([]any{w.now.Sub(epoch)}, args...)...), on
+		w.failed, w.concerned = fmt.Errorf("at %v: "+format, append([]any{w.Now.Sub(epoch)}, args...)...), on
 	}
 }
-
-func (w *world) upTo(d time.Duration) time.Duration {
-	if d <= 0 {
-		return 0
-	}
-	return time.Duration(w.rng.Int64N(int64(d) + 1))
-}
-
-func (w *world) chance(p float64) bool { return p > 0 && !w.healed && w.rng.Float64() < p }

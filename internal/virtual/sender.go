@@ -1,4 +1,4 @@
-package sim
+package virtual
 
 import (
 	"maps"
@@ -12,25 +12,25 @@ import (
 
 // sender is the sender's goroutine and the produce connections beneath it, one per broker.
 type sender struct {
-	p       *process
+	p       *Process
 	machine *engine.Sender
 	box     lane
 	wake    wakeup
-	links   map[int32]*link
+	links   map[int32]*Link
 }
 
-func (s *sender) init(p *process) {
-	*s = sender{p: p, machine: engine.NewSender(engine.SenderConfig{BatchBytes: 500, MaxBatch: 2000}), links: map[int32]*link{}}
+func (s *sender) init(p *Process) {
+	*s = sender{p: p, machine: engine.NewSender(p.cfg.Sender), links: map[int32]*Link{}}
 }
 
 func (s *sender) put(ev engine.SenderEvent) {
-	w := s.p.w
-	w.send(&s.box, w.upTo(w.mood.hop), s.p, func() { s.step(ev) })
+	s.p.World.send(&s.box, s.p.hop(), s.p, func() { s.step(ev) })
 }
 
 func (s *sender) step(ev engine.SenderEvent) {
 	p := s.p
-	for _, a := range s.machine.Step(p.w.now, ev) {
+	for _, a := range s.machine.Step(p.World.Now, ev) {
+		p.watch.SenderAction(a)
 		switch a := a.(type) {
 		case engine.Produce:
 			s.produce(a)
@@ -40,17 +40,16 @@ func (s *sender) step(ev engine.SenderEvent) {
 			s.refresh(a.Topics)
 		case engine.EffectsAcked:
 			p.tellTask(a.Task, a.Epoch, task.Acked{Seq: a.Seq})
-			p.tell(engine.EffectsDone{Acked: a})
+			p.Tell(engine.EffectsDone{Acked: a})
 		case engine.ProduceFailed:
-			p.tell(engine.TaskFailed{Task: a.Task, Epoch: a.Epoch, Err: a.Err})
+			p.Tell(engine.TaskFailed{Task: a.Task, Epoch: a.Epoch, Err: a.Err})
 		case engine.DisconnectProduce:
-			p.w.note(p, "cuts its produce connections", task.ID{}, 0, 0)
 			for _, node := range slices.Sorted(maps.Keys(s.links)) {
-				s.links[node].close()
+				s.links[node].Close()
 				delete(s.links, node)
 			}
 		case engine.SenderWake:
-			s.wake.set(p.w, a.At, p, func() { s.step(engine.SenderTick{}) })
+			s.wake.set(p.World, a.At, p, func() { s.step(engine.SenderTick{}) })
 		}
 	}
 }
@@ -68,9 +67,8 @@ func (s *sender) produce(a engine.Produce) {
 			batch.Records = append(batch.Records, g.Records()...)
 		}
 		req.Batches = append(req.Batches, batch)
-		s.p.w.hidden(s.p, b.Topic, task.ID{Partition: b.Partition}, int64(b.FirstSequence), int64(len(batch.Records)))
 	}
-	l.call(req.Clone(), func(r modelbroker.Response, err error) {
+	l.Call(req.Clone(), func(r modelbroker.Response, err error) {
 		ev := engine.Produced{Request: a.Request, Err: err}
 		if err == nil {
 			for _, part := range r.(modelbroker.ProduceResponse).Parts {

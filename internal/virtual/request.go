@@ -1,4 +1,4 @@
-package sim
+package virtual
 
 import (
 	"cmp"
@@ -12,23 +12,23 @@ import (
 	"github.com/understudy-streams/understudy/task"
 )
 
-func (p *process) ensure() {
-	p.ask(modelbroker.MetadataRequest{Topics: topics()}, func(r modelbroker.Response, err error) {
+func (p *Process) ensure() {
+	p.ask(modelbroker.MetadataRequest{Topics: p.cfg.Topics}, func(r modelbroker.Response, err error) {
 		ev := engine.TopicsReady{Err: err, Temporary: true}
 		if err == nil {
 			_, ev.Partitions = leaders(r.(modelbroker.MetadataResponse))
 		}
-		p.tell(ev)
+		p.Tell(ev)
 	})
 }
 
-func (p *process) refresh(a engine.RefreshMetadata) {
+func (p *Process) refresh(a engine.RefreshMetadata) {
 	p.ask(modelbroker.MetadataRequest{Topics: a.Topics}, func(r modelbroker.Response, err error) {
 		ev := engine.MetadataKnown{Err: err}
 		if err == nil {
 			ev.Leaders, ev.Counts = leaders(r.(modelbroker.MetadataResponse))
 		}
-		p.tell(ev)
+		p.Tell(ev)
 	})
 }
 
@@ -48,16 +48,9 @@ func leaders(r modelbroker.MetadataResponse) (map[task.TopicPartition]engine.Lea
 
 const offsetsTimeout = 15 * time.Second
 
-func (p *process) fetchOffsets(a engine.FetchOffsets) {
-	if isBoard(a.Parts[0]) && p.boardFault(func() { p.sendFetchOffsets(a) }, func() { p.tell(engine.OffsetsFetched{Request: a.Request, Err: errCut}) }) {
-		return
-	}
-	p.sendFetchOffsets(a)
-}
-
-func (p *process) sendFetchOffsets(a engine.FetchOffsets) {
+func (p *Process) fetchOffsets(a engine.FetchOffsets) {
 	p.offset = p.to(p.offset, a.Coordinator)
-	p.offset.call(modelbroker.OffsetFetchRequest{Group: groupName, RequireStable: true, Parts: a.Parts}, func(r modelbroker.Response, err error) {
+	p.offset.Call(modelbroker.OffsetFetchRequest{Group: p.cfg.Engine.Group.Group, RequireStable: true, Parts: a.Parts}, func(r modelbroker.Response, err error) {
 		ev := engine.OffsetsFetched{Request: a.Request, Err: err, Offsets: map[task.TopicPartition]engine.CommittedOffset{}}
 		if err == nil {
 			f := r.(modelbroker.OffsetFetchResponse)
@@ -66,60 +59,49 @@ func (p *process) sendFetchOffsets(a engine.FetchOffsets) {
 				ev.Offsets[part.TopicPartition] = engine.CommittedOffset{Offset: part.Offset, Metadata: part.Metadata, Code: part.Code}
 			}
 		}
-		p.tell(ev)
+		p.Tell(ev)
 	})
 	p.offset.limit(offsetsTimeout)
 }
 
-func (p *process) commitOffsets(a engine.CommitOffsets) {
+func (p *Process) commitOffsets(a engine.CommitOffsets) {
 	a.Offsets = slices.Clone(a.Offsets)
-	if isBoard(a.Offsets[0].TopicPartition) {
-		p.boardWrite = a.Request
-	}
-	if isBoard(a.Offsets[0].TopicPartition) && p.boardFault(func() { p.sendCommitOffsets(a) }, func() { p.tell(engine.OffsetsCommitted{Request: a.Request, Err: errCut}) }) {
-		return
-	}
-	p.sendCommitOffsets(a)
-}
-
-func (p *process) sendCommitOffsets(a engine.CommitOffsets) {
 	p.offset = p.to(p.offset, a.Coordinator)
-	p.offset.call(modelbroker.OffsetCommitRequest{
-		Group: groupName, MemberID: a.MemberID, Generation: a.Generation, Offsets: a.Offsets,
+	p.offset.Call(modelbroker.OffsetCommitRequest{
+		Group: p.cfg.Engine.Group.Group, MemberID: a.MemberID, Generation: a.Generation, Offsets: a.Offsets,
 	}, func(r modelbroker.Response, err error) {
-		p.boardWritten(a, r, err)
 		ev := engine.OffsetsCommitted{Request: a.Request, Err: err, Codes: map[task.TopicPartition]kcode.Code{}}
 		if err == nil {
 			for i, code := range r.(modelbroker.OffsetCommitResponse).Codes {
 				ev.Codes[a.Offsets[i].TopicPartition] = code
 			}
 		}
-		p.tell(ev)
+		p.Tell(ev)
 	})
 	p.offset.limit(offsetsTimeout)
 }
 
 // listOffsets asks the leaders for the starts of the logs, then for the ends of those that are known.
-func (p *process) listOffsets(a engine.ListOffsets) {
+func (p *Process) listOffsets(a engine.ListOffsets) {
 	ev := engine.OffsetsListed{Request: a.Request}
 	p.listAt(modelbroker.Earliest, a.Parts, func(offsets map[task.TopicPartition]int64, err error) {
 		ev.Earliest, ev.Err = offsets, err
 		if len(offsets) == 0 {
-			p.tell(ev)
+			p.Tell(ev)
 			return
 		}
 		known := slices.SortedFunc(maps.Keys(offsets), task.TopicPartition.Compare)
 		p.listAt(modelbroker.Latest, known, func(offsets map[task.TopicPartition]int64, err error) {
 			ev.End, ev.Err = offsets, cmp.Or(ev.Err, err)
-			p.tell(ev)
+			p.Tell(ev)
 		})
 	})
 }
 
-func (p *process) listAt(at modelbroker.At, parts []task.TopicPartition, done func(map[task.TopicPartition]int64, error)) {
+func (p *Process) listAt(at modelbroker.At, parts []task.TopicPartition, done func(map[task.TopicPartition]int64, error)) {
 	by := map[int32][]modelbroker.ListOffsetsPart{}
 	for _, tp := range parts {
-		node, _ := p.w.broker.Leader(tp)
+		node, _ := p.World.Broker.Leader(tp)
 		by[node] = append(by[node], modelbroker.ListOffsetsPart{TopicPartition: tp, At: at, LeaderEpoch: -1})
 	}
 	offsets, left := map[task.TopicPartition]int64{}, len(by)
@@ -146,10 +128,10 @@ func (p *process) listAt(at modelbroker.At, parts []task.TopicPartition, done fu
 }
 
 // purge deletes what has been read. A failure is no harm: the next purge covers it.
-func (p *process) purge(a engine.PurgeRecords) {
+func (p *Process) purge(a engine.PurgeRecords) {
 	by := map[int32][]modelbroker.DeleteRecordsPart{}
 	for _, tp := range slices.SortedFunc(maps.Keys(a.Before), task.TopicPartition.Compare) {
-		node, _ := p.w.broker.Leader(tp)
+		node, _ := p.World.Broker.Leader(tp)
 		by[node] = append(by[node], modelbroker.DeleteRecordsPart{TopicPartition: tp, Before: a.Before[tp]})
 	}
 	for _, node := range slices.Sorted(maps.Keys(by)) {

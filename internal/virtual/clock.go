@@ -1,12 +1,12 @@
-package sim
+package virtual
 
 import "time"
 
 // event is something that happens at a time, to a process or, with none, in the world.
 type event struct {
-	at  int64 // nanoseconds after the epoch
+	at  int64 // nanoseconds after the beginning
 	seq uint64
-	p   *process
+	p   *Process
 	run func()
 }
 
@@ -60,32 +60,33 @@ func (q *queue) pop() event {
 	return top
 }
 
-// at plans an event. One for a process that has died by then never happens.
-func (w *world) at(t time.Time, p *process, run func()) {
+// At plans an event. One for a process that has ended by then never happens.
+func (w *World) At(t time.Time, p *Process, run func()) {
 	w.seq++
-	w.queue.push(event{at: max(t.Sub(epoch), w.now.Sub(epoch)).Nanoseconds(), seq: w.seq, p: p, run: run})
+	w.queue.push(event{at: max(t.Sub(w.begin), w.Now.Sub(w.begin)).Nanoseconds(), seq: w.seq, p: p, run: run})
 }
 
-func (w *world) after(d time.Duration, p *process, run func()) { w.at(w.now.Add(d), p, run) }
+// After plans an event a while from now.
+func (w *World) After(d time.Duration, p *Process, run func()) { w.At(w.Now.Add(d), p, run) }
 
 // lane is a way on which messages keep their order: a mailbox, a connection in one direction.
 type lane struct{ last time.Time }
 
 // send plans an event at the end of a lane, after the delay and after everything that was sent before.
-func (w *world) send(l *lane, d time.Duration, p *process, run func()) {
-	l.last = later(l.last, w.now.Add(d))
-	w.at(l.last, p, run)
+func (w *World) send(l *lane, d time.Duration, p *Process, run func()) {
+	l.last = later(l.last, w.Now.Add(d))
+	w.At(l.last, p, run)
 }
 
 // wakeup holds the earliest time asked for, as the shell's timer does.
 type wakeup struct{ at time.Time }
 
-func (u *wakeup) set(w *world, at time.Time, p *process, run func()) {
+func (u *wakeup) set(w *World, at time.Time, p *Process, run func()) {
 	if !u.at.IsZero() && !at.Before(u.at) {
 		return
 	}
 	u.at = at
-	w.at(at, p, func() {
+	w.At(at, p, func() {
 		if u.at.Equal(at) {
 			u.at = time.Time{}
 			run()
@@ -94,7 +95,7 @@ func (u *wakeup) set(w *world, at time.Time, p *process, run func()) {
 }
 
 // move replaces the time asked for.
-func (u *wakeup) move(w *world, at time.Time, p *process, run func()) {
+func (u *wakeup) move(w *World, at time.Time, p *Process, run func()) {
 	u.at = time.Time{}
 	u.set(w, at, p, run)
 }

@@ -1,4 +1,4 @@
-package sim
+package virtual
 
 import (
 	"time"
@@ -10,7 +10,7 @@ import (
 
 // fetchers are the fetch loops of a process, one per broker and purpose.
 type fetchers struct {
-	p     *process
+	p     *Process
 	loops map[loopKey]*fetchLoop
 	src   map[engine.FetchSource]*fetchLoop // who fetches what, for tasks that give room back
 }
@@ -20,7 +20,7 @@ type loopKey struct {
 	broker  int32
 }
 
-func (f *fetchers) init(p *process) {
+func (f *fetchers) init(p *Process) {
 	*f = fetchers{p: p, loops: map[loopKey]*fetchLoop{}, src: map[engine.FetchSource]*fetchLoop{}}
 }
 
@@ -31,7 +31,7 @@ type fetchLoop struct {
 	box     lane
 	wake    wakeup
 	planner *engine.Planner
-	link    *link
+	link    *Link
 	blocked bool
 	waiting []engine.PlannerEvent
 }
@@ -40,7 +40,7 @@ func (f *fetchers) event(purpose engine.Purpose, broker int32, ev engine.Planner
 	key := loopKey{purpose, broker}
 	l := f.loops[key]
 	if l == nil {
-		l = &fetchLoop{f: f, key: key, planner: engine.NewPlanner(engine.PlannerConfig{MaxWait: f.p.w.mood.fetchWait, PartBytes: 400})}
+		l = &fetchLoop{f: f, key: key, planner: engine.NewPlanner(f.p.cfg.Planner)}
 		f.loops[key] = l
 	}
 	switch ev := ev.(type) {
@@ -61,8 +61,8 @@ func (f *fetchers) consumed(src engine.FetchSource, bytes int) {
 }
 
 func (l *fetchLoop) put(ev engine.PlannerEvent) {
-	w := l.f.p.w
-	w.send(&l.box, w.upTo(w.mood.hop), l.f.p, func() {
+	p := l.f.p
+	p.World.send(&l.box, p.hop(), p, func() {
 		if l.blocked {
 			l.waiting = append(l.waiting, ev)
 			return
@@ -85,18 +85,18 @@ func (l *fetchLoop) turn(ev engine.PlannerEvent) {
 
 func (l *fetchLoop) step(ev engine.PlannerEvent, ask *engine.SendFetch) *engine.SendFetch {
 	p := l.f.p
-	for _, a := range l.planner.Step(p.w.now, ev) {
+	for _, a := range l.planner.Step(p.World.Now, ev) {
 		switch a := a.(type) {
 		case engine.SendFetch:
 			ask = &a
 		case engine.Deliver:
 			l.deliver(a)
 		case engine.PartLost:
-			p.tell(engine.PartMoved{Lost: a})
+			p.Tell(engine.PartMoved{Lost: a})
 		case engine.PartFailed:
-			p.tell(engine.PartStopped{Failed: a})
+			p.Tell(engine.PartStopped{Failed: a})
 		case engine.PlannerWake:
-			l.wake.set(p.w, a.At, p, func() {
+			l.wake.set(p.World, a.At, p, func() {
 				if !l.blocked {
 					l.turn(engine.PlannerTick{})
 				} else {
@@ -110,7 +110,7 @@ func (l *fetchLoop) step(ev engine.PlannerEvent, ask *engine.SendFetch) *engine.
 
 func (l *fetchLoop) deliver(d engine.Deliver) {
 	if l.key.purpose == engine.Restore {
-		l.f.p.tell(engine.Restored{Source: d.Source, Batch: d.Batch})
+		l.f.p.Tell(engine.Restored{Source: d.Source, Batch: d.Batch})
 		return
 	}
 	l.f.p.tellTask(d.Source.Task, d.Source.Epoch, task.Fetched{Input: d.Source.Index, Batch: d.Batch})
@@ -119,8 +119,8 @@ func (l *fetchLoop) deliver(d engine.Deliver) {
 func (l *fetchLoop) fetch(a engine.SendFetch) {
 	l.blocked = true
 	p := l.f.p
-	if wait := p.host.readsHeld(); wait > 0 && l.key.purpose == engine.Restore {
-		p.w.after(wait, p, func() { l.send(a) })
+	if wait := p.watch.HoldsRead(); wait > 0 && l.key.purpose == engine.Restore {
+		p.World.After(wait, p, func() { l.send(a) })
 		return
 	}
 	l.send(a)
@@ -136,7 +136,7 @@ func (l *fetchLoop) send(a engine.SendFetch) {
 			TopicPartition: part.TopicPartition, Offset: part.Offset, LeaderEpoch: part.LeaderEpoch, MaxBytes: part.MaxBytes,
 		})
 	}
-	l.link.call(req, func(r modelbroker.Response, err error) {
+	l.link.Call(req, func(r modelbroker.Response, err error) {
 		ev := engine.FetchAnswered{Err: err}
 		if err == nil {
 			for i, part := range r.(modelbroker.FetchResponse).Parts {
