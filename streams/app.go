@@ -67,7 +67,11 @@ func New(b *Builder, c Config) (*App, error) {
 		id = "application" // the name is a fault of the configuration; it is not to hide or repeat others
 	}
 	topology, err := b.build(id, c.OnFailure)
-	if err := errors.Join(err, c.validate(topology != nil && topology.stateful())); err != nil {
+	var recovery []error
+	if topology != nil {
+		recovery = topology.recover(c.Recovery)
+	}
+	if err := errors.Join(err, c.validate(topology != nil && topology.stateful(), recovery)); err != nil {
 		return nil, err
 	}
 	return &App{cfg: c, topology: topology, ended: make(chan struct{}), closing: make(chan struct{})}, nil

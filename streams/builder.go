@@ -69,8 +69,8 @@ func (b *Builder) faultf(format string, args ...any) {
 }
 
 // Build checks the topology and computes its subtopologies for an application id, which is the prefix of internal topics. All faults come
-// in one [*TopologyError]. A Builder can be built more than once. The one option is [OnFailure], for sources that name no policy: they stop
-// at the first failure without it, whereas [New] has [Config].OnFailure.
+// in one [*TopologyError]. A Builder can be built more than once. The options are for sources that say nothing of their own: [OnFailure],
+// without which they stop at the first failure, whereas [New] has [Config].OnFailure, and [RecoverParallel].
 func (b *Builder) Build(applicationID string, opts ...BuildOption) (*Topology, error) {
 	o := buildOptions{failure: retry.Stop()}
 	for _, opt := range opts {
@@ -82,7 +82,14 @@ func (b *Builder) Build(applicationID string, opts ...BuildOption) (*Topology, e
 			faults = append(faults, err)
 		}
 	}
-	return b.build(applicationID, o.failure, faults...)
+	t, err := b.build(applicationID, o.failure, faults...)
+	if err != nil {
+		return nil, err
+	}
+	if faults := t.recover(o.recovery); len(faults) > 0 {
+		return nil, newTopologyError(faults)
+	}
+	return t, nil
 }
 
 // build is Build with a policy for sources that name none.

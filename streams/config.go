@@ -103,6 +103,14 @@ type Config struct {
 	// retry.Ordered(): a record that fails is tried again in its place, and its partition's task waits.
 	OnFailure retry.Policy
 
+	// Recovery is what a task does after a crash with the records that came while nobody ran it, for sources that say nothing of their own.
+	// RecoverParallel, for fresh results at once, needs [retry.Parallel] and steps that do not depend on the order of records: see there.
+	// Defaults to RecoverSerial.
+	Recovery RecoveryMode
+	// RecoverAbove is above how many records of a partition, from the committed offset to the end of the log, RecoverParallel replays them
+	// beside what is new. Fewer are processed first, in order. Defaults to 10,000.
+	RecoverAbove int64
+
 	// NoOffset says where to begin where the group has committed nothing. Defaults to the earliest record. Kafka key: auto.offset.reset.
 	NoOffset Reset
 	// OutOfRange says where to go on where the committed offset is not in the log any more. Defaults to stop with an error: records may
@@ -212,6 +220,7 @@ func (c Config) withDefaults() Config {
 	c.CloseTimeout = cmp.Or(c.CloseTimeout, 30*time.Second)
 	c.LearnRate = cmp.Or(c.LearnRate, 64<<20)
 	c.AcceptableLag = cmp.Or(c.AcceptableLag, 10_000)
+	c.RecoverAbove = cmp.Or(c.RecoverAbove, 10_000)
 	c.Coalesce = cmp.Or(c.Coalesce, 5*time.Second)
 	c.StateCleanup = cmp.Or(c.StateCleanup, time.Hour)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, 10*time.Minute)
@@ -240,9 +249,9 @@ func (e *ConfigError) Error() string {
 // Unwrap returns the faults.
 func (e *ConfigError) Unwrap() []error { return e.Faults }
 
-// validate checks a Config that has its defaults. stateful says whether the topology has stores.
-func (c Config) validate(stateful bool) error {
-	var faults []error
+// validate checks a Config that has its defaults. stateful says whether the topology has stores; faults are those that the topology finds
+// in it.
+func (c Config) validate(stateful bool, faults []error) error {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	if err := checkName("ApplicationID", c.ApplicationID); err != nil {
 		faults = append(faults, err)
@@ -263,6 +272,9 @@ func (c Config) validate(stateful bool) error {
 	c.validateTags(fault)
 	if c.Replication < -1 {
 		fault("Replication is %d: use a positive number, or 0 for the brokers' default", c.Replication)
+	}
+	if !c.Recovery.valid() {
+		fault("Recovery is %d: use RecoverSerial or RecoverParallel", c.Recovery)
 	}
 	if err := c.OnFailure.Validate(); err != nil {
 		faults = append(faults, unjoin(err)...)
@@ -302,6 +314,7 @@ func (c Config) validateNumbers(fault func(string, ...any)) {
 	}{
 		{"MaxRecordBytes", int64(c.MaxRecordBytes)}, {"CommitBytes", int64(c.CommitBytes)}, {"Capacity", int64(c.Capacity)}, {"MaxStuck", int64(c.MaxStuck)},
 		{"Standbys", int64(c.Standbys)}, {"LearnersPerProcess", int64(c.LearnersPerProcess)}, {"Learners", int64(c.Learners)}, {"AcceptableLag", c.AcceptableLag},
+		{"RecoverAbove", c.RecoverAbove},
 	}
 	for _, f := range numbers {
 		if f.n < 0 {

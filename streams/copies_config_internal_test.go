@@ -55,7 +55,7 @@ func TestFaultsOfTheConfigurationOfCopies(t *testing.T) {
 			cfg := Config{ApplicationID: "app", Brokers: []string{"localhost:1"}}
 			c.change(&cfg)
 			var faults *ConfigError
-			require.ErrorAs(t, cfg.withDefaults().validate(false), &faults)
+			require.ErrorAs(t, cfg.withDefaults().validate(false, nil), &faults)
 			require.Len(t, faults.Faults, 1)
 			require.ErrorContains(t, faults, c.says)
 		})

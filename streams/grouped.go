@@ -37,6 +37,10 @@ func grouped[K, V any](s Stream[K, V], opts []RepartitionOption) Grouped[K, V] {
 		s.b.faultf("the grouping behind step %q makes no repartition topic, since the key is still the one it was read with: name OnFailure at the source",
 			s.step.name)
 	}
+	if g.o.recovery != nil && !s.rekeyed {
+		s.b.faultf("the grouping behind step %q makes no repartition topic, since the key is still the one it was read with: say how to recover at the source",
+			s.step.name)
+	}
 	g.s.keys, g.s.values = serdes(s.b, s.step, g.o, s.keys, s.values)
 	return g
 }
@@ -63,7 +67,7 @@ func (g Grouped[K, V]) located(store string) Stream[K, V] {
 // Count counts the records of each key in a store of that name. The values are not looked at, unless their bytes can stand for null, as the
 // JSON text null does for a pointer.
 func (g Grouped[K, V]) Count(store string, opts ...TableOption) Table[K, int64] {
-	return aggregate(g, "count", store, opts, nil, serde.Int64, fold[K, V, int64]{
+	return aggregate(g, "count", orderOfNone, store, opts, nil, serde.Int64, fold[K, V, int64]{
 		next: func(_ *K, _ *V, n int64, _ bool) int64 { return n + 1 },
 	})
 }
@@ -71,7 +75,7 @@ func (g Grouped[K, V]) Count(store string, opts ...TableOption) Table[K, int64] 
 // Reduce combines the values of each key: the first one is the result as it is, f combines the result so far with the next. A nil []byte
 // or a nil pointer that it returns deletes the row.
 func (g Grouped[K, V]) Reduce(store string, f func(result, value V) V, opts ...TableOption) Table[K, V] {
-	return aggregate(g, "reduce", store, opts, f, g.s.values, fold[K, V, V]{
+	return aggregate(g, "reduce", orderOfValues, store, opts, f, g.s.values, fold[K, V, V]{
 		uses: needValue,
 		next: func(_ *K, v *V, result V, found bool) V {
 			if !found {
@@ -85,7 +89,7 @@ func (g Grouped[K, V]) Reduce(store string, f func(result, value V) V, opts ...T
 // Aggregate folds the values of each key into a result of another type: start makes the result of a key that has none, f folds the next
 // value in. f may change the result in place and return it. A nil []byte or a nil pointer that it returns deletes the row.
 func (g Grouped[K, V]) Aggregate[A any](store string, start func() A, f func(key K, value V, result A) A, opts ...TableOption) Table[K, A] {
-	t := aggregate(g, "aggregate", store, opts, f, nil, fold[K, V, A]{
+	t := aggregate(g, "aggregate", orderOfFold, store, opts, f, nil, fold[K, V, A]{
 		uses: needKey | needValue,
 		next: func(k *K, v *V, result A, found bool) A {
 			if !found {
@@ -99,7 +103,7 @@ func (g Grouped[K, V]) Aggregate[A any](store string, start func() A, f func(key
 }
 
 // aggregate adds the step of an aggregation. function is the user's, for its name; nil if there is none.
-func aggregate[K, V, A any](g Grouped[K, V], prefix, store string, opts []TableOption, function any, values serde.Serde[A], f fold[K, V, A]) Table[K, A] {
+func aggregate[K, V, A any](g Grouped[K, V], prefix string, by order, store string, opts []TableOption, function any, values serde.Serde[A], f fold[K, V, A]) Table[K, A] {
 	b := g.s.b
 	o := tableOptions(opts)
 	b.name("store of a "+prefix, store)
@@ -108,6 +112,7 @@ func aggregate[K, V, A any](g Grouped[K, V], prefix, store string, opts []TableO
 	if function != nil {
 		b.function(next, function)
 	}
+	next.order = b.commutes(next, by, o)
 	keys, values := serdes(b, next, o, s.keys, values)
 	def := b.tableStore(next, store, o)
 	next.resolve = func() { keys, values = resolve(b, next, "key", keys), resolve(b, next, "value", values) }

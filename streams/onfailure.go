@@ -20,10 +20,13 @@ func (f FailureOption) applyTableSource(o *options) { o.failure = &f.policy }
 func (f FailureOption) applyRepartition(o *options) { o.failure = &f.policy }
 func (f FailureOption) applyBuild(o *buildOptions)  { o.failure = f.policy }
 
-// BuildOption is an option of [Builder.Build]: [OnFailure].
+// BuildOption is an option of [Builder.Build]: [OnFailure], [RecoverParallel].
 type BuildOption interface{ applyBuild(o *buildOptions) }
 
-type buildOptions struct{ failure retry.Policy }
+type buildOptions struct {
+	failure  retry.Policy
+	recovery RecoveryMode
+}
 
 // Concurrent says that a processor may run for several records of one task at a time, each on an instance of its own: what it shares with
 // others is safe for concurrent use, and it does not count on seeing the records one after the other. A policy with more than one worker

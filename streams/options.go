@@ -12,17 +12,19 @@ import (
 // StepOption is an option of a step that makes no topic and no state: [As], [WithSerdes].
 type StepOption interface{ applyStep(o *options) }
 
-// RepartitionOption is an option of a step that may need a topic between two subtopologies: [As], [WithSerdes], [Partitions], [OnFailure].
+// RepartitionOption is an option of a step that may need a topic between two subtopologies: [As], [WithSerdes], [Partitions], [OnFailure],
+// [RecoverParallel], [RecoverSerial].
 type RepartitionOption interface{ applyRepartition(o *options) }
 
-// TableOption is an option of a step that makes a table: [WithSerdes], [EmitPerUpdate], [EmitAtCommit], [WithoutChangelog], [Ordered].
+// TableOption is an option of a step that makes a table: [WithSerdes], [EmitPerUpdate], [EmitAtCommit], [WithoutChangelog], [Ordered],
+// [Commutative], [Unordered].
 type TableOption interface{ applyTable(o *options) }
 
-// SourceOption is an option of [Builder.Stream]: [As], [OnNegativeTimestamp], [OnFailure].
+// SourceOption is an option of [Builder.Stream]: [As], [OnNegativeTimestamp], [OnFailure], [RecoverParallel], [RecoverSerial].
 type SourceOption interface{ applySource(o *options) }
 
-// TableSourceOption is an option of [Builder.Table]: [As], [OnNegativeTimestamp], [OnFailure], [EmitPerUpdate], [EmitAtCommit],
-// [WithoutChangelog], [Ordered].
+// TableSourceOption is an option of [Builder.Table]: [As], [OnNegativeTimestamp], [OnFailure], [RecoverSerial], [EmitPerUpdate],
+// [EmitAtCommit], [WithoutChangelog], [Ordered].
 type TableSourceOption interface{ applyTableSource(o *options) }
 
 // ProcessOption is an option of [Stream.Process]: [WithStores], [WithSerdes], [Concurrent].
@@ -42,7 +44,10 @@ type options struct {
 	negative      task.NegativeTimestamp
 	stores        []*storeDef
 	failure       *retry.Policy // nil: nothing was said
+	recovery      *RecoveryMode // nil: nothing was said
 	concurrent    bool
+	commutative   bool
+	unordered     bool
 }
 
 // As names a step. The name of a grouping names its repartition topic; the name of a table that reads a topic names its store, which

@@ -63,6 +63,7 @@ func (s Stream[K, V]) Process[KO, VO any](name string, supplier func(*Init) Proc
 		return newProcessorNode(in, next, supplier)
 	})
 	next.fallible, next.processor, next.concurrent = true, true, o.concurrent
+	next.order = orderOfStores
 	for _, d := range o.stores {
 		s.b.addStore(d)
 	}

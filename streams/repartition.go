@@ -32,7 +32,7 @@ func (s Stream[K, V]) through(name string, o options, dropNullKeys bool) Stream[
 	next.resolve = chain(next.resolve, func() {
 		s.b.uniqueRepartition(topic.repartition)
 	})
-	return source(s.b, topic, "", keys, values, options{failure: o.failure})
+	return source(s.b, topic, "", keys, values, options{failure: o.failure, recovery: o.recovery})
 }
 
 func chain(first, second func()) func() {

@@ -26,11 +26,14 @@ func source[K, V any](b *Builder, topic topicRef, named string, keys serde.Serde
 	if topic.repartition != nil {
 		prefix = "source-" + topic.repartition.name + "-repartition"
 	}
-	s := b.add(&step{kind: sourceStep, topic: topic, negative: o.negative, failure: o.failure}, prefix, named, nil)
+	s := b.add(&step{kind: sourceStep, topic: topic, negative: o.negative, failure: o.failure, recovery: o.recovery}, prefix, named, nil)
 	if o.failure != nil {
 		if err := checkPolicy("step "+strconv.Quote(s.name), *o.failure); err != nil {
 			b.faults = append(b.faults, err)
 		}
+	}
+	if o.recovery != nil && !o.recovery.valid() {
+		b.faultf("step %q: recovery mode %d is none: use RecoverSerial or RecoverParallel", s.name, *o.recovery)
 	}
 	if isNil(keys) {
 		keys = nil

@@ -23,6 +23,8 @@ type step struct {
 	table    *tableDef
 	negative task.NegativeTimestamp
 	failure  *retry.Policy // of a source that names one
+	recovery *RecoveryMode // of a source that names one
+	order    order         // what its state makes of records that come in another order
 	// fallible says that the step calls a function that can fail, processor that it is one written by hand, concurrent that it is marked so.
 	fallible, processor, concurrent bool
 	// keyed says that the step relies on equal keys being in one partition, so all topics that reach it must be co-partitioned.

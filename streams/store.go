@@ -33,7 +33,7 @@ func defOf(s AnyStore) *storeDef {
 	return s.def()
 }
 
-// StoreOption is an option of [NewStore]: [Ordered], [WithoutChangelog].
+// StoreOption is an option of [NewStore]: [Ordered], [WithoutChangelog], [Unordered].
 type StoreOption interface{ applyStore(o *options) }
 
 // Ordered makes a store whose rows can be iterated over, all of them or by range or prefix, in the byte order of their keys.
@@ -54,7 +54,7 @@ func NewStore[K, V any](name string, keys serde.Serde[K], values serde.Serde[V],
 		opt.applyStore(&o)
 	}
 	return &Store[K, V]{
-		d:    &storeDef{name: name, ordered: o.ordered, noChangelog: o.noChangelog, noSerde: isNil(keys) || isNil(values)},
+		d:    &storeDef{name: name, ordered: o.ordered, unordered: o.unordered, noChangelog: o.noChangelog, noSerde: isNil(keys) || isNil(values)},
 		keys: func() serde.Serde[K] { return keys }, values: func() serde.Serde[V] { return values },
 	}
 }

@@ -4,6 +4,7 @@ package streams
 type storeDef struct {
 	name        string
 	ordered     bool
+	unordered   bool // who reads and writes it does not count on the order of records
 	noChangelog bool
 	noSerde     bool     // of keys or values: a fault
 	table       *Builder // whose table writes it, nil for a store of processors
@@ -31,7 +32,7 @@ func tableOptions(opts []TableOption) (o options) {
 
 // tableStore gives a step the store of its table.
 func (b *Builder) tableStore(s *step, name string, o options) *storeDef {
-	def := &storeDef{name: name, ordered: o.ordered, noChangelog: o.noChangelog, table: b}
+	def := &storeDef{name: name, ordered: o.ordered, unordered: o.unordered, noChangelog: o.noChangelog, table: b}
 	emission := o.emission
 	if emission == emitDefault {
 		emission = b.emission

@@ -54,6 +54,7 @@ func (s Stream[K, V]) ToTable(store string, opts ...TableOption) Table[K, V] {
 func (s Stream[K, V]) toTable(store string, o options) Table[K, V] {
 	b := s.b
 	next := b.add(&step{kind: processorStep, parents: []*step{s.step}, keyed: true}, "table-"+store, "", nil)
+	next.order = b.commutes(next, orderOfRows, o)
 	keys, values := serdes(b, next, o, s.keys, s.values)
 	def := b.tableStore(next, store, o)
 	next.resolve = func() { keys, values = resolve(b, next, "key", keys), resolve(b, next, "value", values) }

@@ -41,6 +41,7 @@ type subtopology struct {
 	silent   map[*step]bool // tables that nobody listens to
 	forced   map[*step]bool // tables that emit per update, whatever they say
 	failure  retry.Policy
+	recovery RecoveryMode
 }
 
 // ApplicationID returns the application id that the topology was built for.
