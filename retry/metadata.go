@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"math"
+	"strings"
 )
 
 // MaxMetadata is how many characters a commit's metadata may have: the broker's default of offset.metadata.max.bytes.
@@ -40,7 +41,8 @@ func NewMetadata(offset int64) Metadata { return Metadata{StreamTime: -1, Main: 
 // for each of two orders, then in an Exp-Golomb code of these orders the distance of each run from the one before and its length, less one
 // each (of the first run, the distance from the offset as it is).
 const (
-	oursPrefix  = "!1"
+	mark        = "!"
+	oursPrefix  = mark + "1"
 	flagTime    = 1 << 0 // uvarint
 	flagHead    = 1 << 1 // uvarint, varint, varint
 	flagRunning = 1 << 2
@@ -54,6 +56,13 @@ const (
 	// maxBody is how many bytes fit behind the prefix.
 	maxBody = (MaxMetadata - len(oursPrefix)) / 2 * pairBits / 8
 )
+
+// HalfReset is the metadata of commits by a reset from outside, until topics and state of the application are gone too: whoever begins there
+// would add what comes again to what is there already, so nobody does.
+const HalfReset = mark + "reset"
+
+// Ours says that metadata was written by this runtime, in whichever version. What a clean end commits is not: that has Kafka Streams' form.
+func Ours(s string) bool { return strings.HasPrefix(s, mark) }
 
 // Encode is the text of the metadata for a commit of offset; false if it does not fit in [MaxMetadata] characters. What says nothing but the
 // stream time has the form that Kafka Streams reads and writes.

@@ -46,7 +46,9 @@ func parseMetadata(s string, offset, end int64) (m Metadata, reason string) {
 		return m, "the offset is negative"
 	case strings.HasPrefix(s, oursPrefix):
 		return parseOurs(s[len(oursPrefix):], offset, end)
-	case s[0] == oursPrefix[0]:
+	case s == HalfReset:
+		return m, "a reset of the application was begun and is not finished"
+	case Ours(s):
 		return m, "of an unknown version"
 	}
 	ms, ok := decodeStreams(s)

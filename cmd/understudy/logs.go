@@ -55,6 +55,8 @@ func onlyOne(topics []sourceTopic) (sourceTopic, error) {
 	return sourceTopic{}, fmt.Errorf("there are %d sources: say which one with -source: %s", len(topics), strings.Join(names, ", "))
 }
 
+func topicNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
 func or(s, otherwise string) string {
 	if s == "" {
 		return otherwise

@@ -1,9 +1,12 @@
 // Command understudy looks at running applications from outside, and brings dead letters back.
 //
-//	understudy group describe -brokers host:port[,host:port] -app ID [-json] [-offsets]
+//	understudy group list     -brokers host:port[,host:port] [-prefix P] [-match REGEXP]
+//	understudy group describe -brokers … -app ID [-json] [-offsets]
+//	understudy group lag      -brokers … -app ID [-watch 5s]
 //
-// prints who runs, learns and copies which task, decoded from what the group's coordinator keeps; with -offsets also how far the input is
-// committed, and what is done beyond that.
+// List names the groups of the cluster. Describe prints who runs, learns and copies which task, decoded from what the group's coordinator
+// keeps; with -offsets also how far the input is committed, and what is done beyond that. Lag says how far a group is behind, in offsets and in
+// time: what is done beyond a committed offset does not count, and what is put aside is named on its own.
 //
 //	understudy dlq list       -brokers … -app ID
 //	understudy dlq show       -brokers … -app ID [-source NAME] [-partition N] [-offset N]
@@ -26,7 +29,9 @@ import (
 	"os/signal"
 )
 
-const usage = `usage: understudy group describe -brokers host:port[,host:port] -app ID [flags]
+const usage = `usage: understudy group list     -brokers host:port[,host:port] [flags]
+       understudy group describe -brokers ... -app ID [flags]
+       understudy group lag      -brokers ... -app ID [flags]
        understudy dlq list       -brokers ... -app ID [flags]
        understudy dlq show       -brokers ... -app ID [flags]
        understudy dlq redrive    -brokers ... -app ID [flags]
@@ -58,7 +63,9 @@ var commands = []struct {
 	name string
 	run  func(ctx context.Context, args []string, out, diagnostics io.Writer) error
 }{
+	{"group list", groupList},
 	{"group describe", groupDescribe},
+	{"group lag", groupLag},
 	{"dlq list", dlqList},
 	{"dlq show", dlqShow},
 	{"dlq redrive", dlqRedrive},

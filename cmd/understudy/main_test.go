@@ -83,9 +83,9 @@ func TestCommandLine(t *testing.T) {
 		says string
 		err  error
 	}{
-		{"nothing", nil, "usage: understudy group describe", errUsage},
-		{"something else", []string{"group", "delete"}, "usage: understudy group describe", errUsage},
-		{"help", []string{"-h"}, "usage: understudy group describe", flag.ErrHelp},
+		{"nothing", nil, "usage: understudy group list", errUsage},
+		{"something else", []string{"group", "remove"}, "usage: understudy group list", errUsage},
+		{"help", []string{"-h"}, "usage: understudy group list", flag.ErrHelp},
 		{"help on flags", []string{"group", "describe", "-h"}, "-brokers", flag.ErrHelp},
 		{"no app", []string{"group", "describe", "-brokers", "localhost:1"}, "-app is missing", errUsage},
 		{"no brokers", []string{"group", "describe", "-app", "a"}, "-brokers is missing", errUsage},
@@ -101,6 +101,8 @@ func TestCommandLine(t *testing.T) {
 		{"no span", []string{"dlq", "redrive", "-app", "a", "-brokers", "localhost:1", "-from", "1h", "-to", "2h"}, "-from is not before -to", errUsage},
 		{"a negative time", []string{"dlq", "list", "-app", "a", "-brokers", "localhost:1", "-timeout", "-1s"}, "-timeout is -1s", errUsage},
 		{"help on redrives", []string{"dlq", "redrive", "-h"}, "-apply", flag.ErrHelp},
+		{"no pattern", []string{"group", "list", "-brokers", "localhost:1", "-match", "("}, "-match is no regular expression", errUsage},
+		{"a negative pause", []string{"group", "lag", "-group", "a", "-brokers", "localhost:1", "-watch", "-1s"}, "-watch is -1s", errUsage},
 		{"an unknown flag", []string{"group", "describe", "-what"}, "-what", errUsage},
 	}
 	for _, c := range cases {

@@ -59,9 +59,7 @@ func positions(ctx context.Context, client *kafka.Client, app string, parts []ta
 		if e := ends[c.TopicPartition]; e.Err == nil {
 			p.End = e.Offset
 		}
-		if p.Committed >= 0 && p.End >= 0 {
-			p.Lag = max(0, p.End-p.Committed)
-		}
+		p.Lag = outside.LagOf(p.Committed, c.Metadata, p.End).Open
 		if p.Committed >= 0 {
 			p.Beside = besideOf(c.Metadata, p.Committed, p.End)
 		}

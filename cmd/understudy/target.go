@@ -16,6 +16,7 @@ import (
 type target struct {
 	connection
 	app     string
+	all     bool          // the command is about all groups: there is no -app
 	timeout time.Duration // 0: no limit
 }
 
@@ -24,7 +25,9 @@ func (t *target) flagSet(command string, timeout time.Duration, diagnostics io.W
 	set := flag.NewFlagSet("understudy "+command, flag.ContinueOnError)
 	set.SetOutput(diagnostics)
 	t.connection.flags(set)
-	set.StringVar(&t.app, "app", "", "the application's id, which is the name of its group (required)")
+	if !t.all {
+		set.StringVar(&t.app, "app", "", "the application's id, which is the name of its group (required)")
+	}
 	what := "give up after that long"
 	if timeout == 0 {
 		what = "give up after that long (default: when nothing has moved for 30 s)"
@@ -46,7 +49,7 @@ func (t *target) parse(set *flag.FlagSet, args []string, faults ...func() string
 	switch {
 	case set.NArg() > 0:
 		fault = fmt.Sprintf("%q is no flag", set.Arg(0))
-	case t.app == "":
+	case t.app == "" && !t.all:
 		fault = "-app is missing: give the application's id"
 	case t.timeout < 0 || t.timeout == 0 && !endless:
 		fault = fmt.Sprintf("-timeout is %v: it must be positive", t.timeout)

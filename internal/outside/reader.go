@@ -26,6 +26,7 @@ type Reader struct {
 	Client *kafka.Client
 
 	conn   *kafka.FetchConn
+	leader int32 // that it leads to
 	reader task.Reader
 	record task.Record
 }
@@ -47,7 +48,7 @@ func (r *Reader) Scan(ctx context.Context, s Span, f func(records []task.Record,
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
 		}
-		batch, err := r.fetch(ctx, s, &epoch)
+		batch, err := r.fetch(ctx, s, &epoch, fetchBytes)
 		switch {
 		case err == nil && batch.Next > s.From:
 			s.From, moved = min(batch.Next, s.To), time.Now()
@@ -84,8 +85,8 @@ func (r *Reader) Scan(ctx context.Context, s Span, f func(records []task.Record,
 
 var errStill = errors.New("the broker answers with no records")
 
-// fetch asks the leader once.
-func (r *Reader) fetch(ctx context.Context, s Span, epoch *int32) (*task.Batch, error) {
+// fetch asks the leader once, for so many bytes.
+func (r *Reader) fetch(ctx context.Context, s Span, epoch *int32, most int32) (*task.Batch, error) {
 	if r.conn == nil {
 		l, err := Leader(ctx, r.Client, s.TopicPartition)
 		if err != nil {
@@ -94,13 +95,13 @@ func (r *Reader) fetch(ctx context.Context, s Span, epoch *int32) (*task.Batch, 
 		if r.conn, err = r.Client.DialFetch(ctx, l.Leader); err != nil {
 			return nil, err
 		}
-		*epoch = l.LeaderEpoch
+		r.leader, *epoch = l.Leader, l.LeaderEpoch
 	}
 	conn := r.conn
 	defer context.AfterFunc(ctx, conn.Close)()
 	res, err := conn.Fetch(kafka.FetchRequest{
-		MaxWait: Pause, MinBytes: 1, MaxBytes: fetchBytes, ReadCommitted: true,
-		Parts: []kafka.FetchPart{{TopicPartition: s.TopicPartition, Offset: s.From, LeaderEpoch: *epoch, MaxBytes: fetchBytes}},
+		MaxWait: Pause, MinBytes: 1, MaxBytes: most, ReadCommitted: true,
+		Parts: []kafka.FetchPart{{TopicPartition: s.TopicPartition, Offset: s.From, LeaderEpoch: *epoch, MaxBytes: most}},
 	})
 	switch {
 	case err != nil:
