@@ -8,23 +8,24 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
+	"github.com/understudy-streams/understudy/streams"
 	"github.com/understudy-streams/understudy/streams/offsetstore"
 	"github.com/understudy-streams/understudy/streams/offsetstore/offsetstoretest"
 )
 
 func TestMemory(t *testing.T) {
-	offsetstoretest.Run(t, func(*testing.T) func() offsetstoretest.Store {
+	offsetstoretest.Run(t, func(*testing.T) func() streams.OffsetStore {
 		m := offsetstore.NewMemory()
-		return func() offsetstoretest.Store { return m }
+		return func() streams.OffsetStore { return m }
 	})
 }
 
 func TestFile(t *testing.T) {
-	offsetstoretest.Run(t, func(t *testing.T) func() offsetstoretest.Store {
+	offsetstoretest.Run(t, func(t *testing.T) func() streams.OffsetStore {
 		path := filepath.Join(t.TempDir(), "offsets")
 		var f *offsetstore.File
 		t.Cleanup(func() { require.NoError(t, f.Close()) })
-		return func() offsetstoretest.Store {
+		return func() streams.OffsetStore {
 			if f != nil {
 				require.NoError(t, f.Close())
 			}
@@ -37,11 +38,11 @@ func TestFile(t *testing.T) {
 }
 
 func TestPebble(t *testing.T) {
-	offsetstoretest.Run(t, func(t *testing.T) func() offsetstoretest.Store {
+	offsetstoretest.Run(t, func(t *testing.T) func() streams.OffsetStore {
 		fs := vfs.NewMem()
 		var db *pebble.DB
 		t.Cleanup(func() { require.NoError(t, db.Close()) })
-		return func() offsetstoretest.Store {
+		return func() streams.OffsetStore {
 			if db != nil {
 				require.NoError(t, db.Close())
 			}

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/understudy-streams/understudy/task"
+	"github.com/understudy-streams/understudy/streams"
 )
 
 // ErrFenced is the error, by [errors.Is], of a save that was refused because somebody else has had the partition since. Nothing of the save is
@@ -21,7 +21,7 @@ type row struct {
 }
 
 // admit refuses the save of a generation that is older than the stored one.
-func (r row) admit(group string, tp task.TopicPartition, generation int32) error {
+func (r row) admit(group string, tp streams.TopicPartition, generation int32) error {
 	if generation < 0 || generation >= r.generation {
 		return nil
 	}
@@ -30,7 +30,7 @@ func (r row) admit(group string, tp task.TopicPartition, generation int32) error
 }
 
 // check refuses what is no offset of a partition.
-func check(offsets map[task.TopicPartition]int64) error {
+func check(offsets map[streams.TopicPartition]int64) error {
 	for tp, offset := range offsets {
 		if tp.Topic == "" || tp.Partition < 0 || offset < 0 {
 			return fmt.Errorf("offsetstore: offset %d of partition %d of topic %q is none that a consumer can have: nothing is saved", offset, tp.Partition, tp.Topic)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"github.com/understudy-streams/understudy/task"
+	"github.com/understudy-streams/understudy/streams"
 )
 
 // File keeps the offsets of any number of groups in one file, which is written anew with each save: as a second file that is synced and takes
@@ -104,7 +104,7 @@ func (f *File) read() ([]byte, error) {
 }
 
 // Load returns the offsets that are stored of the partitions, and lifts their fences.
-func (f *File) Load(ctx context.Context, group string, parts []task.TopicPartition) (map[task.TopicPartition]int64, error) {
+func (f *File) Load(ctx context.Context, group string, parts []streams.TopicPartition) (map[streams.TopicPartition]int64, error) {
 	if err := f.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func (f *File) Load(ctx context.Context, group string, parts []task.TopicPartiti
 // Save stores all of the offsets, durably. With an error, what was stored before stays; only where the error is that of the directory's sync, the
 // last step, may a crash leave either. An older generation than the stored one is refused with [ErrFenced]. After an error the next save
 // may succeed: each begins with a new file.
-func (f *File) Save(ctx context.Context, group string, generation int32, offsets map[task.TopicPartition]int64) error {
+func (f *File) Save(ctx context.Context, group string, generation int32, offsets map[streams.TopicPartition]int64) error {
 	if err := f.enter(ctx); err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/understudy-streams/understudy/task"
+	"github.com/understudy-streams/understudy/streams"
 )
 
 // A file is a head of one line and a line for each partition, sorted, so that it can be read with any tool:
@@ -30,7 +30,7 @@ func encode(t table) []byte {
 	var body bytes.Buffer
 	for _, group := range slices.Sorted(maps.Keys(t)) {
 		rows := t[group]
-		for _, tp := range slices.SortedFunc(maps.Keys(rows), task.TopicPartition.Compare) {
+		for _, tp := range slices.SortedFunc(maps.Keys(rows), streams.TopicPartition.Compare) {
 			fmt.Fprintf(&body, "%q %q %d offset %d generation %d\n", group, tp.Topic, tp.Partition, rows[tp].offset, rows[tp].generation)
 		}
 	}
@@ -54,7 +54,7 @@ func decode(text []byte) (table, error) {
 			return nil, fmt.Errorf("the line %q: %w", bytes.TrimSpace(line), err)
 		}
 		if out[group] == nil {
-			out[group] = map[task.TopicPartition]row{}
+			out[group] = map[streams.TopicPartition]row{}
 		}
 		out[group][tp] = r
 	}
@@ -79,7 +79,7 @@ func checkHead(first string, body []byte) error {
 	return nil
 }
 
-func parse(line string) (group string, tp task.TopicPartition, r row, err error) {
+func parse(line string) (group string, tp streams.TopicPartition, r row, err error) {
 	if group, line, err = unquote(line); err != nil {
 		return group, tp, r, err
 	}

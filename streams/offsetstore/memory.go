@@ -3,7 +3,7 @@ package offsetstore
 import (
 	"context"
 
-	"github.com/understudy-streams/understudy/task"
+	"github.com/understudy-streams/understudy/streams"
 )
 
 // Memory keeps offsets for as long as the process lives: for tests. It may be used concurrently, by several consumers.
@@ -16,7 +16,7 @@ type Memory struct {
 func NewMemory() *Memory { return &Memory{turn: newTurn(), rows: table{}} }
 
 // Load returns the offsets that are stored of the partitions, and lifts their fences.
-func (m *Memory) Load(ctx context.Context, group string, parts []task.TopicPartition) (map[task.TopicPartition]int64, error) {
+func (m *Memory) Load(ctx context.Context, group string, parts []streams.TopicPartition) (map[streams.TopicPartition]int64, error) {
 	if err := m.turn.take(ctx); err != nil {
 		return nil, err
 	}
@@ -25,7 +25,7 @@ func (m *Memory) Load(ctx context.Context, group string, parts []task.TopicParti
 }
 
 // Save stores all of the offsets or, with an error, none. An older generation than the stored one is refused with [ErrFenced].
-func (m *Memory) Save(ctx context.Context, group string, generation int32, offsets map[task.TopicPartition]int64) error {
+func (m *Memory) Save(ctx context.Context, group string, generation int32, offsets map[streams.TopicPartition]int64) error {
 	if err := m.turn.take(ctx); err != nil {
 		return err
 	}

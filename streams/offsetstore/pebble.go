@@ -7,7 +7,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
-	"github.com/understudy-streams/understudy/task"
+	"github.com/understudy-streams/understudy/streams"
 )
 
 // Pebble keeps the offsets of any number of groups in a Pebble database of the user's, under a prefix. It may be used concurrently, by several
@@ -28,12 +28,12 @@ func NewPebble(db *pebble.DB, prefix []byte) *Pebble {
 }
 
 // Load returns the offsets that are stored of the partitions, and lifts their fences.
-func (p *Pebble) Load(ctx context.Context, group string, parts []task.TopicPartition) (map[task.TopicPartition]int64, error) {
+func (p *Pebble) Load(ctx context.Context, group string, parts []streams.TopicPartition) (map[streams.TopicPartition]int64, error) {
 	if err := p.turn.take(ctx); err != nil {
 		return nil, err
 	}
 	defer p.turn.give()
-	out := make(map[task.TopicPartition]int64, len(parts))
+	out := make(map[streams.TopicPartition]int64, len(parts))
 	for _, tp := range parts {
 		r, stored, err := p.row(group, tp)
 		if err != nil {
@@ -51,7 +51,7 @@ func (p *Pebble) Load(ctx context.Context, group string, parts []task.TopicParti
 
 // Save stores all of the offsets in one synced batch or, with an error, none. An older generation than the stored one is refused with
 // [ErrFenced].
-func (p *Pebble) Save(ctx context.Context, group string, generation int32, offsets map[task.TopicPartition]int64) error {
+func (p *Pebble) Save(ctx context.Context, group string, generation int32, offsets map[streams.TopicPartition]int64) error {
 	b := p.db.NewBatch()
 	err := p.save(ctx, b, group, generation, offsets, nil)
 	return errors.Join(err, b.Close())
@@ -70,12 +70,12 @@ type Span struct {
 // neither. If for any of the partitions the stored offset is not From, or its generation is a later one, all is refused with [ErrFenced];
 // then b is as it was and not committed. So each record is in the results exactly once, whoever tries. The batch must be of the same
 // database, and stays the user's to close.
-func (p *Pebble) SaveWith(ctx context.Context, b *pebble.Batch, group string, generation int32, spans map[task.TopicPartition]Span) error {
-	offsets := make(map[task.TopicPartition]int64, len(spans))
+func (p *Pebble) SaveWith(ctx context.Context, b *pebble.Batch, group string, generation int32, spans map[streams.TopicPartition]Span) error {
+	offsets := make(map[streams.TopicPartition]int64, len(spans))
 	for tp, s := range spans {
 		offsets[tp] = s.To
 	}
-	return p.save(ctx, b, group, generation, offsets, func(tp task.TopicPartition, r row, stored bool) error {
+	return p.save(ctx, b, group, generation, offsets, func(tp streams.TopicPartition, r row, stored bool) error {
 		have := int64(Nothing)
 		if stored {
 			have = r.offset
@@ -88,8 +88,8 @@ func (p *Pebble) SaveWith(ctx context.Context, b *pebble.Batch, group string, ge
 }
 
 // save looks first and writes then, so that what is refused leaves no trace.
-func (p *Pebble) save(ctx context.Context, b *pebble.Batch, group string, generation int32, offsets map[task.TopicPartition]int64,
-	more func(task.TopicPartition, row, bool) error,
+func (p *Pebble) save(ctx context.Context, b *pebble.Batch, group string, generation int32, offsets map[streams.TopicPartition]int64,
+	more func(streams.TopicPartition, row, bool) error,
 ) error {
 	if err := check(offsets); err != nil {
 		return err
@@ -117,7 +117,7 @@ func (p *Pebble) save(ctx context.Context, b *pebble.Batch, group string, genera
 	return nil
 }
 
-func (p *Pebble) admit(group string, tp task.TopicPartition, generation int32, more func(task.TopicPartition, row, bool) error) error {
+func (p *Pebble) admit(group string, tp streams.TopicPartition, generation int32, more func(streams.TopicPartition, row, bool) error) error {
 	r, stored, err := p.row(group, tp)
 	if err != nil {
 		return err
@@ -134,7 +134,7 @@ func (p *Pebble) admit(group string, tp task.TopicPartition, generation int32, m
 }
 
 // row reads what is stored of a partition.
-func (p *Pebble) row(group string, tp task.TopicPartition) (r row, stored bool, err error) {
+func (p *Pebble) row(group string, tp streams.TopicPartition) (r row, stored bool, err error) {
 	bytes, closer, err := p.db.Get(p.key(group, tp))
 	if errors.Is(err, pebble.ErrNotFound) {
 		return row{}, false, nil

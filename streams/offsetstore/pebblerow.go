@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"github.com/understudy-streams/understudy/task"
+	"github.com/understudy-streams/understudy/streams"
 )
 
 // A row's key is the prefix, the names with their lengths, so that no two groups or topics have a key in common, and the partition. Its value
@@ -14,7 +14,7 @@ const (
 	rowSize    = 1 + 8 + 4
 )
 
-func (p *Pebble) key(group string, tp task.TopicPartition) []byte {
+func (p *Pebble) key(group string, tp streams.TopicPartition) []byte {
 	k := append([]byte(nil), p.prefix...)
 	for _, name := range []string{group, tp.Topic} {
 		k = binary.AppendUvarint(k, uint64(len(name)))

@@ -3,15 +3,15 @@ package offsetstore
 import (
 	"maps"
 
-	"github.com/understudy-streams/understudy/task"
+	"github.com/understudy-streams/understudy/streams"
 )
 
 // table is the rows of all groups, in memory.
-type table map[string]map[task.TopicPartition]row
+type table map[string]map[streams.TopicPartition]row
 
 // load returns the offsets of some partitions and lifts their fences.
-func (t table) load(group string, parts []task.TopicPartition) map[task.TopicPartition]int64 {
-	out := make(map[task.TopicPartition]int64, len(parts))
+func (t table) load(group string, parts []streams.TopicPartition) map[streams.TopicPartition]int64 {
+	out := make(map[streams.TopicPartition]int64, len(parts))
 	for _, tp := range parts {
 		if r, ok := t[group][tp]; ok {
 			out[tp] = r.offset
@@ -23,13 +23,13 @@ func (t table) load(group string, parts []task.TopicPartition) map[task.TopicPar
 }
 
 // with returns the table as it is after a save. The receiver stays as it is, for a save that fails.
-func (t table) with(group string, generation int32, offsets map[task.TopicPartition]int64) (table, error) {
+func (t table) with(group string, generation int32, offsets map[streams.TopicPartition]int64) (table, error) {
 	if err := check(offsets); err != nil {
 		return nil, err
 	}
 	rows := maps.Clone(t[group])
 	if rows == nil {
-		rows = map[task.TopicPartition]row{}
+		rows = map[streams.TopicPartition]row{}
 	}
 	for tp, offset := range offsets {
 		if r, ok := rows[tp]; ok {

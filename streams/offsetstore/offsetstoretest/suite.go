@@ -16,19 +16,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/understudy-streams/understudy/streams"
 	"github.com/understudy-streams/understudy/streams/offsetstore"
-	"github.com/understudy-streams/understudy/task"
 )
-
-// Store is streams.OffsetStore.
-type Store interface {
-	Load(ctx context.Context, group string, parts []task.TopicPartition) (map[task.TopicPartition]int64, error)
-	Save(ctx context.Context, group string, generation int32, offsets map[task.TopicPartition]int64) error
-}
 
 // Run checks a store. For each case fresh is called once, with an empty store in mind; what it returns opens that store, and opens it again as
 // after a restart of the process, the one before being in use no more.
-func Run(t *testing.T, fresh func(t *testing.T) (open func() Store)) {
+func Run(t *testing.T, fresh func(t *testing.T) (open func() streams.OffsetStore)) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) { c.check(&bed{t: t, open: fresh(t)}) })
 	}
@@ -37,14 +31,14 @@ func Run(t *testing.T, fresh func(t *testing.T) (open func() Store)) {
 // bed is the store of one case.
 type bed struct {
 	t     *testing.T
-	open  func() Store
-	store Store
+	open  func() streams.OffsetStore
+	store streams.OffsetStore
 }
 
-type offsets = map[task.TopicPartition]int64
+type offsets = map[streams.TopicPartition]int64
 
-func tp(topic string, partition int32) task.TopicPartition {
-	return task.TopicPartition{Topic: topic, Partition: partition}
+func tp(topic string, partition int32) streams.TopicPartition {
+	return streams.TopicPartition{Topic: topic, Partition: partition}
 }
 
 func (b *bed) restart() { b.store = b.open() }
@@ -62,7 +56,7 @@ func (b *bed) fenced(group string, generation int32, o offsets) {
 }
 
 // holds loads the partitions, which lifts their fences.
-func (b *bed) holds(group string, want offsets, parts ...task.TopicPartition) {
+func (b *bed) holds(group string, want offsets, parts ...streams.TopicPartition) {
 	b.t.Helper()
 	have, err := b.store.Load(b.t.Context(), group, parts)
 	require.NoError(b.t, err)
@@ -167,7 +161,7 @@ var cases = []struct {
 		ctx, cancel := context.WithCancel(b.t.Context())
 		cancel()
 		require.ErrorIs(b.t, b.store.Save(ctx, "g", 1, offsets{tp("a", 0): 2}), context.Canceled)
-		_, err := b.store.Load(ctx, "g", []task.TopicPartition{tp("a", 0)})
+		_, err := b.store.Load(ctx, "g", []streams.TopicPartition{tp("a", 0)})
 		require.ErrorIs(b.t, err, context.Canceled)
 		b.holds("g", offsets{tp("a", 0): 1}, tp("a", 0))
 	}},
@@ -176,7 +170,7 @@ var cases = []struct {
 		saved := offsets{tp("a", 0): 1}
 		b.save("g", 1, saved)
 		saved[tp("a", 0)] = 9
-		have, err := b.store.Load(b.t.Context(), "g", []task.TopicPartition{tp("a", 0)})
+		have, err := b.store.Load(b.t.Context(), "g", []streams.TopicPartition{tp("a", 0)})
 		require.NoError(b.t, err)
 		have[tp("a", 0)] = 9
 		b.holds("g", offsets{tp("a", 0): 1}, tp("a", 0))
@@ -184,7 +178,7 @@ var cases = []struct {
 	{"many partitions", func(b *bed) {
 		b.restart()
 		saved := offsets{}
-		var parts []task.TopicPartition
+		var parts []streams.TopicPartition
 		for i := range int32(2000) {
 			p := tp(fmt.Sprintf("topic-%d", i%7), i)
 			parts = append(parts, p)
