@@ -59,6 +59,7 @@ func (a *App) shell(client *kafka.Client, state *stateDir) shell.Config {
 			},
 			Specs: a.topology.Subtopologies, Hashes: a.hashes(), MaxStuck: c.MaxStuck, CloseWithin: c.CloseTimeout,
 			RestoreBytes: b.restore, LearnRate: c.LearnRate, AcceptableLag: c.AcceptableLag, Coalesce: c.Coalesce, StateCleanup: c.StateCleanup,
+			StuckAfter: c.StuckAfter,
 			NoOffset:   func(string) engine.Reset { return c.NoOffset.engine(engine.ResetEarliest) },
 			OutOfRange: func(string) engine.Reset { return c.OutOfRange.engine(engine.ResetStop) },
 		},

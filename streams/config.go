@@ -171,6 +171,10 @@ type Config struct {
 	// DrainTimeout is how long Drain waits for others to take the tasks over. Defaults to 10 minutes.
 	DrainTimeout time.Duration
 
+	// StuckAfter is how long an input partition may have records to be read while nothing of it is committed, before it is reported to
+	// [Listener].Stuck, to Log and by [App.Lag]. Defaults to 5 minutes; negative: never.
+	StuckAfter time.Duration
+
 	// Replication is the replication factor of internal topics. Defaults to the brokers' default. Kafka Streams key: replication.factor.
 	Replication int16
 	// CallTimeout is how long a single call of user code may take before its task is given up here and goes on elsewhere. Defaults to
@@ -222,6 +226,7 @@ func (c Config) withDefaults() Config {
 	c.AcceptableLag = cmp.Or(c.AcceptableLag, 10_000)
 	c.RecoverAbove = cmp.Or(c.RecoverAbove, 10_000)
 	c.Coalesce = cmp.Or(c.Coalesce, 5*time.Second)
+	c.StuckAfter = cmp.Or(c.StuckAfter, 5*time.Minute)
 	c.StateCleanup = cmp.Or(c.StateCleanup, time.Hour)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, 10*time.Minute)
 	c.ClientID = cmp.Or(c.ClientID, c.ApplicationID)

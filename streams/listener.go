@@ -62,6 +62,11 @@ type Listener struct {
 	Outage func(why *RecordError, next time.Time)
 	// Suspect is called when so many processes have died in the middle of a record that it is taken for failed.
 	Suspect func(record *RecordError, deaths int)
+	// Stuck is called once when an input partition has had records to be read, or could not be read at all, for Config.StuckAfter, and nothing of
+	// it was committed.
+	Stuck func(StuckPartition)
+	// Unstuck is called when a partition that was stuck moves again, has nothing more to be read, or has gone to another process. Why is empty.
+	Unstuck func(StuckPartition)
 	// Reset is called when an input offset was out of range and Config.OutOfRange moved it.
 	Reset func(topic string, partition int32, from, to int64)
 }
@@ -171,6 +176,14 @@ func (a *App) tell(n engine.Notice) {
 		if n.Failure != nil {
 			l.tellFailure(n.Failure)
 		}
+	case engine.NoticePartStuck:
+		if l.Stuck != nil {
+			l.Stuck(stuckOf(n))
+		}
+	case engine.NoticePartMoves:
+		if l.Unstuck != nil {
+			l.Unstuck(stuckOf(n))
+		}
 	case engine.NoticeReset:
 		if l.Reset != nil {
 			l.Reset(n.Part.Topic, n.Part.Partition, n.Position, n.End)
@@ -241,6 +254,11 @@ func (a *App) log(n engine.Notice) {
 		log.Info("there is room on the disk again: joining the group", zap.Duration("after", n.Took))
 	case engine.NoticeReset:
 		log.Warn("offset out of range, moved by policy", append(part, zap.Int64("offset", n.Position), zap.Int64("to", n.End))...)
+	case engine.NoticePartStuck:
+		log.Warn("partition is stuck: it has records to be read, and nothing of it is committed",
+			append(part, zap.Int64("offset", n.Position), zap.Int64("end", n.End), zap.Duration("for", n.Took), zap.String("reason", n.Text))...)
+	case engine.NoticePartMoves:
+		log.Info("partition is not stuck any more", append(part, zap.Int64("offset", n.Position), zap.Duration("after", n.Took))...)
 	case engine.NoticeFailure:
 		if n.Failure != nil {
 			a.logFailure(n)

@@ -41,6 +41,7 @@ type Config struct {
 	AcceptableLag int64                    // changelog records that a learner may be behind and is ready; default 10,000 (acceptable.recovery.lag)
 	StateCleanup  time.Duration            // after which a state that nobody uses is deleted; default 1 h (state.cleanup.delay.ms)
 	Recover       int64                    // lag of an input, in records, above which a task that recovers goes on at the log's end after an end that was none; default 0, never
+	StuckAfter    time.Duration            // an input partition that has records and does not move is reported; default 5 min, negative: never
 	StallAfter    time.Duration            // without getting closer to the end, after which a learner is stalled; default 5 min
 }
 
@@ -59,6 +60,7 @@ func (c Config) withDefaults() Config {
 	c.Coalesce = cmp.Or(c.Coalesce, 5*time.Second)
 	c.AcceptableLag = cmp.Or(c.AcceptableLag, 10_000)
 	c.StateCleanup = cmp.Or(c.StateCleanup, time.Hour)
+	c.StuckAfter = cmp.Or(c.StuckAfter, 5*time.Minute)
 	c.StallAfter = cmp.Or(c.StallAfter, 5*time.Minute)
 	if c.NoOffset == nil {
 		c.NoOffset = func(string) Reset { return ResetEarliest }
@@ -115,6 +117,7 @@ type Engine struct {
 	leaving   int       // of those, the ones that want to leave
 	roundAt   time.Time // when the round under way was heard of; zero if there is none
 	routes    routes
+	lags      lags
 	committer committer
 	purge     purge
 	refreshAt time.Time
@@ -212,6 +215,8 @@ func (e *Engine) handle(ev Event) {
 		e.storedKnown(ev)
 	case StoredDropped:
 		e.storedDropped(ev)
+	case LagKnown:
+		e.lagKnown(ev)
 	case Heard:
 		e.note(ev.Note)
 	}
@@ -261,6 +266,7 @@ func (e *Engine) tick() {
 	e.beginGroup()
 	e.tickStored()
 	e.tickRecovery()
+	e.tickLag()
 	if e.assigned {
 		e.tickRefresh()
 		e.tickPurge()

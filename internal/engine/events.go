@@ -355,6 +355,8 @@ const (
 	NoticeCommitRefused  NoticeKind = "commit-refused"  // a commit was refused and is tried again: Part, Err
 	NoticeReleaseOverdue NoticeKind = "release-overdue" // a task missed the budget of a release and stays claimed: Task
 	NoticeStuck          NoticeKind = "stuck"           // a user call outlasted the watchdog: Task, Err
+	NoticePartStuck      NoticeKind = "part-stuck"      // an input partition has records and does not move: Task, Part, Position, End, Took (for so long), Text (why)
+	NoticePartMoves      NoticeKind = "part-moves"      // it moves again, has nothing more to be read, or has gone to another process: Task, Part, Position, Took
 	NoticePutAside       NoticeKind = "put aside"       // the state was damaged: Text, where it lies now
 	NoticeSuspended      NoticeKind = "suspended"       // the disk is full, all tasks end: Err, a *NoRoomError
 	NoticeResumed        NoticeKind = "resumed"         // there is room again: Took

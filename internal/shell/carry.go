@@ -34,6 +34,8 @@ func (r *Runtime) carry(a engine.Action) {
 		r.request(func(ctx context.Context) { r.list(ctx, a) })
 	case engine.RefreshMetadata:
 		r.request(func(ctx context.Context) { r.refresh(ctx, a.Topics) })
+	case engine.AskLag:
+		r.request(r.askLag)
 	case engine.PurgeRecords:
 		r.request(func(ctx context.Context) { r.purge(ctx, a.Before) })
 	case engine.OpenStores:

@@ -23,6 +23,8 @@ type fetchers struct {
 
 	mu  sync.Mutex
 	src map[engine.FetchSource]*fetchLoop // who fetches what, for tasks that give room back
+
+	ends ends
 }
 
 type loopKey struct {
@@ -99,6 +101,7 @@ type fetchLoop struct {
 	planner *engine.Planner
 	evs     []engine.PlannerEvent
 	asks    kafka.FetchRequest
+	ends    map[task.TopicPartition]*end // of the partitions that are fetched here as input
 
 	mu   sync.Mutex
 	conn *kafka.FetchConn
@@ -106,7 +109,8 @@ type fetchLoop struct {
 }
 
 func newFetchLoop(f *fetchers, key loopKey) *fetchLoop {
-	return &fetchLoop{f: f, key: key, box: newMailbox[engine.PlannerEvent](), wake: newWakeup(time.Now), planner: engine.NewPlanner(f.r.cfg.Planner)}
+	return &fetchLoop{f: f, key: key, box: newMailbox[engine.PlannerEvent](), wake: newWakeup(time.Now), planner: engine.NewPlanner(f.r.cfg.Planner),
+		ends: map[task.TopicPartition]*end{}}
 }
 
 // idleFor is how long a connection is kept that nothing goes over: less than the ten minutes after which brokers close it, and more than any
@@ -116,6 +120,7 @@ const idleFor = 2 * time.Minute
 func (l *fetchLoop) run(ctx context.Context) {
 	defer l.wake.stop()
 	defer l.interrupt()
+	defer l.forgetEnds()
 	idle := time.NewTimer(l.f.idle)
 	defer idle.Stop()
 	var ask *engine.SendFetch
@@ -153,6 +158,7 @@ func (l *fetchLoop) run(ctx context.Context) {
 
 // step tells the planner something; a fetch that it asks for is carried out by the loop, as it blocks.
 func (l *fetchLoop) step(ev engine.PlannerEvent, ask *engine.SendFetch) *engine.SendFetch {
+	l.noteEnds(ev)
 	for _, a := range l.planner.Step(time.Now(), ev) {
 		switch a := a.(type) {
 		case engine.SendFetch:
@@ -161,9 +167,11 @@ func (l *fetchLoop) step(ev engine.PlannerEvent, ask *engine.SendFetch) *engine.
 			l.deliver(a)
 		case engine.PartLost:
 			l.f.forget(l, a.Source)
+			l.forgetEnd(a.Source)
 			l.f.r.post(engine.PartMoved{Lost: a})
 		case engine.PartFailed:
 			l.f.forget(l, a.Source)
+			l.forgetEnd(a.Source)
 			l.f.r.post(engine.PartStopped{Failed: a})
 		case engine.PlannerWake:
 			l.wake.set(a.At)
@@ -204,6 +212,9 @@ func (l *fetchLoop) fetch(ctx context.Context, a engine.SendFetch) engine.FetchA
 	ev := engine.FetchAnswered{Parts: make([]engine.FetchedPart, len(res.Parts))}
 	for i, p := range res.Parts {
 		ev.Parts[i] = engine.FetchedPart{TopicPartition: p.TopicPartition, Code: p.Code, Batch: p.Batch, Err: p.Err}
+		if e := l.ends[p.TopicPartition]; e != nil && p.Code == kcode.None && p.Err == nil {
+			e.told(p.HighWatermark)
+		}
 	}
 	return ev
 }
