@@ -15,7 +15,7 @@ type Task struct {
 
 	box     lane
 	wake    wakeup
-	inputs  []task.TopicPartition
+	inputs  []task.TopicPartition // those of gaps, which come behind, are of the same partitions
 	working bool
 	closed  bool
 	crew    *Crew
@@ -43,7 +43,8 @@ func (p *Process) startTask(a engine.StartTask) {
 	t := &Task{Process: p, Key: LifeKey{a.Task, a.Epoch}}
 	spec := p.specs[a.Task.Subtopology]
 	c := task.Config{
-		ID: a.Task, Epoch: a.Epoch, Spec: spec, Positions: a.Positions, Committed: a.Committed, Announce: true, StreamTime: a.StreamTime, Workers: true,
+		ID: a.Task, Epoch: a.Epoch, Spec: spec, Positions: a.Positions, Committed: a.Committed, Splits: a.Splits, Announce: true, StreamTime: a.StreamTime,
+		Workers: true,
 	}
 	if p.cfg.NewTask != nil {
 		c = p.cfg.NewTask(c)
@@ -144,7 +145,7 @@ func (t *Task) carry(actions []task.Action) {
 		case task.Seal:
 			p.Tell(engine.TaskSealed{Sealed: a.Sealed})
 		case task.Consumed:
-			p.fetch.consumed(engine.FetchSource{TopicPartition: t.inputs[a.Input], Task: id, Epoch: epoch, Index: a.Input}, a.Bytes)
+			p.fetch.consumed(engine.FetchSource{TopicPartition: t.inputs[a.Input%len(t.inputs)], Task: id, Epoch: epoch, Index: a.Input}, a.Bytes)
 		case task.Dispatch:
 			t.dispatch(a.Item)
 		case task.Call:
@@ -155,6 +156,8 @@ func (t *Task) carry(actions []task.Action) {
 			t.wake.move(p.World, a.At.Add(-p.Host.Skew), p, func() { t.step(task.Tick{}) })
 		case task.Noted:
 			p.Tell(engine.TaskNoted{Task: id, Epoch: epoch, Note: a.Note})
+		case task.Replayed:
+			p.Tell(engine.TaskReplays{Task: id, Epoch: epoch, Replay: a.Replay})
 		case task.Released:
 			p.Tell(engine.TaskReleased{Task: id, Epoch: epoch})
 		case task.Closed:
