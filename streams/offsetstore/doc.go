@@ -15,7 +15,7 @@
 //   - Save is refused with [ErrFenced] when the stored offset is of a later generation of the group. The generations of a group begin again at
 //     1 when the broker has forgotten it, which it does some minutes after the last member has left a group without offsets in Kafka; so
 //     Load, which is how a partition's new owner begins, lifts the fence until the next Save.
-//   - SaveWith is refused as well when the stored offset is not the one that the caller goes on from. This is what makes exactly-once: whoever
+//   - SaveWith is refused as well when the stored offset is not the one that the consumer goes on from. This is what makes exactly-once: whoever
 //     comes second, an owner or one who only believes to be it, has nothing stored of what the first has stored already.
 //
 // # Several processes

@@ -30,11 +30,9 @@ func (r row) admit(group string, tp streams.TopicPartition, generation int32) er
 }
 
 // check refuses what is no offset of a partition.
-func check(offsets map[streams.TopicPartition]int64) error {
-	for tp, offset := range offsets {
-		if tp.Topic == "" || tp.Partition < 0 || offset < 0 {
-			return fmt.Errorf("offsetstore: offset %d of partition %d of topic %q is none that a consumer can have: nothing is saved", offset, tp.Partition, tp.Topic)
-		}
+func check(tp streams.TopicPartition, offset int64) error {
+	if tp.Topic != "" && tp.Partition >= 0 && offset >= 0 {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("offsetstore: offset %d of partition %d of topic %q is none that a consumer can have: nothing is saved", offset, tp.Partition, tp.Topic)
 }

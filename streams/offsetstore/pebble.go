@@ -10,141 +10,145 @@ import (
 	"github.com/understudy-streams/understudy/streams"
 )
 
-// Pebble keeps the offsets of any number of groups in a Pebble database of the user's, under a prefix. It may be used concurrently, by several
-// consumers of the process. Of one database and prefix there must be one Pebble only, as it is what tells who comes second. The database is
-// opened and closed by the user. Keys are read and written one by one, so any comparer will do that knows equal bytes for equal.
+// Pebble keeps the offsets of a consumer in a Pebble database of the user's, under a prefix; any number of groups have room there. Each
+// consumer of a process has a Pebble of its own: the first by NewPebble, others on the same database by Another. The user opens and closes
+// the database. Keys are read and written one by one, so any comparer will do for which only equal bytes are equal. It may be used concurrently.
 //
 // By default Pebble ends the process when it cannot write its log; pebble.Options.Logger says otherwise.
 type Pebble struct {
+	shared *shared
+	// next is where the consumer goes on, for each key that it has loaded: what is stored, unless somebody else has been there.
+	next map[string]int64
+}
+
+// shared is what all of one database and prefix have in common.
+type shared struct {
 	db     *pebble.DB
 	prefix []byte
 	turn   turn
 	lifted map[string]struct{} // keys that have been loaded and not saved since
 }
 
+// nothing is the next of a partition of which nothing is stored.
+const nothing = -1
+
 // NewPebble keeps offsets in a database, with keys that begin with prefix; nothing else in the database may begin so.
 func NewPebble(db *pebble.DB, prefix []byte) *Pebble {
-	return &Pebble{db: db, prefix: append([]byte(nil), prefix...), turn: newTurn(), lifted: map[string]struct{}{}}
+	s := &shared{db: db, prefix: append([]byte(nil), prefix...), turn: newTurn(), lifted: map[string]struct{}{}}
+	return &Pebble{shared: s, next: map[string]int64{}}
 }
 
-// Load returns the offsets that are stored of the partitions, and lifts their fences.
+// Another is for another consumer of this process, on the same database and prefix.
+func (p *Pebble) Another() *Pebble { return &Pebble{shared: p.shared, next: map[string]int64{}} }
+
+// Load returns the offsets that are stored of the partitions, and lifts their fences. SaveWith goes on from there.
 func (p *Pebble) Load(ctx context.Context, group string, parts []streams.TopicPartition) (map[streams.TopicPartition]int64, error) {
-	if err := p.turn.take(ctx); err != nil {
+	if err := p.shared.turn.take(ctx); err != nil {
 		return nil, err
 	}
-	defer p.turn.give()
+	defer p.shared.turn.give()
 	out := make(map[streams.TopicPartition]int64, len(parts))
 	for _, tp := range parts {
-		r, stored, err := p.row(group, tp)
+		key := p.shared.key(group, tp)
+		r, stored, err := p.shared.row(key)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("offsetstore: load the offset of %v for group %q: %w", tp, group, err)
 		}
+		p.next[string(key)] = nothing
 		if stored {
-			out[tp] = r.offset
+			out[tp], p.next[string(key)] = r.offset, r.offset
 		}
-	}
-	for _, tp := range parts {
-		p.lifted[string(p.key(group, tp))] = struct{}{}
+		p.shared.lifted[string(key)] = struct{}{}
 	}
 	return out, nil
 }
 
 // Save stores all of the offsets in one synced batch or, with an error, none. An older generation than the stored one is refused with
-// [ErrFenced].
+// [ErrFenced]. It is what the consumer's commits call; a program that has results in the same database calls SaveWith instead.
 func (p *Pebble) Save(ctx context.Context, group string, generation int32, offsets map[streams.TopicPartition]int64) error {
-	b := p.db.NewBatch()
-	err := p.save(ctx, b, group, generation, offsets, nil)
-	return errors.Join(err, b.Close())
-}
-
-// Nothing is the From of a partition of which nothing is stored.
-const Nothing = -1
-
-// Span is what one batch of results does to a partition: it goes on from the offset that is stored and ends before the next one to read.
-type Span struct {
-	From int64 // what Load gave, or the To of the span before; Nothing where Load gave nothing
-	To   int64 // one more than the offset of the last record whose results are in the batch
-}
-
-// SaveWith commits a batch of the user's together with the offsets up to which it has the results, synced: both are there after a crash, or
-// neither. If for any of the partitions the stored offset is not From, or its generation is a later one, all is refused with [ErrFenced];
-// then b is as it was and not committed. So each record is in the results exactly once, whoever tries. The batch must be of the same
-// database, and stays the user's to close.
-func (p *Pebble) SaveWith(ctx context.Context, b *pebble.Batch, group string, generation int32, spans map[streams.TopicPartition]Span) error {
-	offsets := make(map[streams.TopicPartition]int64, len(spans))
-	for tp, s := range spans {
-		offsets[tp] = s.To
+	b := p.shared.db.NewBatch()
+	moves := make(map[streams.TopicPartition]row, len(offsets))
+	for tp, offset := range offsets {
+		moves[tp] = row{offset, generation}
 	}
-	return p.save(ctx, b, group, generation, offsets, func(tp streams.TopicPartition, r row, stored bool) error {
-		have := int64(Nothing)
-		if stored {
-			have = r.offset
-		}
-		if want := spans[tp].From; want != have {
-			return fmt.Errorf("offsetstore: the offset of %v for group %q is %d and not %d, from where this batch goes on (%d: nothing): %w", tp, group, have, want, Nothing, ErrFenced)
-		}
-		return nil
-	})
+	return errors.Join(p.save(ctx, b, group, moves, false), b.Close())
+}
+
+// SaveWith commits a batch of the user's, synced, together with the offsets up to which it has the results of records: after a crash both are
+// there, or neither. The records are, of each partition, all that Poll has returned since the last SaveWith, in their order. The batch stays
+// the user's to close.
+//
+// If somebody else has stored an offset of one of the partitions since this consumer has loaded or stored it, all is refused with [ErrFenced],
+// and the batch is as it was. So each record is in the results exactly once, whoever tries. After any error the consumer has to be
+// sent back, by SeekTo with FromCommitted, or the records would be passed over: until then SaveWith refuses their partitions. For one that is not
+// assigned any more SeekTo is an error, which is none here.
+func (p *Pebble) SaveWith(ctx context.Context, b *pebble.Batch, group string, records ...streams.ConsumerRecord) error {
+	moves := make(map[streams.TopicPartition]row, 1)
+	for _, r := range records {
+		moves[r.TopicPartition()] = row{r.Offset + 1, r.Generation}
+	}
+	return p.save(ctx, b, group, moves, true)
 }
 
 // save looks first and writes then, so that what is refused leaves no trace.
-func (p *Pebble) save(ctx context.Context, b *pebble.Batch, group string, generation int32, offsets map[streams.TopicPartition]int64,
-	more func(streams.TopicPartition, row, bool) error,
-) error {
-	if err := check(offsets); err != nil {
+func (p *Pebble) save(ctx context.Context, b *pebble.Batch, group string, moves map[streams.TopicPartition]row, exactly bool) error {
+	if err := p.shared.turn.take(ctx); err != nil {
 		return err
 	}
-	if err := p.turn.take(ctx); err != nil {
-		return err
+	defer p.shared.turn.give()
+	err := p.admit(group, moves, exactly)
+	if err == nil {
+		err = p.write(b, group, moves)
 	}
-	defer p.turn.give()
-	for tp := range offsets {
-		if err := p.admit(group, tp, generation, more); err != nil {
-			return err
+	for tp, to := range moves {
+		switch key := string(p.shared.key(group, tp)); {
+		case err == nil:
+			p.next[key] = to.offset
+			delete(p.shared.lifted, key)
+		case exactly:
+			delete(p.next, key)
 		}
 	}
-	for tp, offset := range offsets {
-		if err := b.Set(p.key(group, tp), value(row{offset, max(generation, none)}), nil); err != nil {
+	return err
+}
+
+func (p *Pebble) admit(group string, moves map[streams.TopicPartition]row, exactly bool) error {
+	for tp, to := range moves {
+		if err := check(tp, to.offset); err != nil {
+			return err
+		}
+		key := p.shared.key(group, tp)
+		r, stored, err := p.shared.row(key)
+		if err != nil {
+			return fmt.Errorf("offsetstore: read the offset of %v for group %q: %w", tp, group, err)
+		}
+		if _, lifted := p.shared.lifted[string(key)]; stored && !lifted {
+			if err := r.admit(group, tp, to.generation); err != nil {
+				return err
+			}
+		}
+		if !stored {
+			r.offset = nothing
+		}
+		if next, ok := p.next[string(key)]; exactly && !ok {
+			return fmt.Errorf("offsetstore: %v of group %q has not been loaded since a batch of it has failed, or never: send the consumer back with "+
+				"SeekTo(%v, FromCommitted()), and give it this store as ConsumerConfig.Offsets", tp, group, tp)
+		} else if exactly && next != r.offset {
+			return fmt.Errorf("offsetstore: the offset of %v for group %q is %d and not %d, from where this batch goes on (%d: nothing is stored): %w",
+				tp, group, r.offset, next, nothing, ErrFenced)
+		}
+	}
+	return nil
+}
+
+func (p *Pebble) write(b *pebble.Batch, group string, moves map[streams.TopicPartition]row) error {
+	for tp, to := range moves {
+		if err := b.Set(p.shared.key(group, tp), value(row{to.offset, max(to.generation, none)}), nil); err != nil {
 			return fmt.Errorf("offsetstore: add the offset of %v to the batch: %w", tp, err)
 		}
 	}
 	if err := b.Commit(pebble.Sync); err != nil {
 		return fmt.Errorf("offsetstore: commit the offsets of group %q: %w", group, err)
 	}
-	for tp := range offsets {
-		delete(p.lifted, string(p.key(group, tp)))
-	}
 	return nil
-}
-
-func (p *Pebble) admit(group string, tp streams.TopicPartition, generation int32, more func(streams.TopicPartition, row, bool) error) error {
-	r, stored, err := p.row(group, tp)
-	if err != nil {
-		return err
-	}
-	if _, lifted := p.lifted[string(p.key(group, tp))]; stored && !lifted {
-		if err := r.admit(group, tp, generation); err != nil {
-			return err
-		}
-	}
-	if more == nil {
-		return nil
-	}
-	return more(tp, r, stored)
-}
-
-// row reads what is stored of a partition.
-func (p *Pebble) row(group string, tp streams.TopicPartition) (r row, stored bool, err error) {
-	bytes, closer, err := p.db.Get(p.key(group, tp))
-	if errors.Is(err, pebble.ErrNotFound) {
-		return row{}, false, nil
-	}
-	if err == nil {
-		r, err = rowOf(bytes)
-		err = errors.Join(err, closer.Close())
-	}
-	if err != nil {
-		return row{}, false, fmt.Errorf("offsetstore: read the offset of %v for group %q: %w", tp, group, err)
-	}
-	return r, true, nil
 }

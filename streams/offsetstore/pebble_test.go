@@ -53,11 +53,13 @@ func (s *sums) apply(generation int32, from, to int64) error {
 	b := s.db.NewBatch()
 	defer b.Close()
 	sum := s.sum()
+	var records []streams.ConsumerRecord
 	for n := max(from, 0); n < to; n++ {
 		sum += uint64(n)
+		records = append(records, streams.ConsumerRecord{Topic: t0.Topic, Offset: n, Generation: generation})
 	}
 	require.NoError(s.t, b.Set([]byte("sum"), binary.BigEndian.AppendUint64(nil, sum), nil))
-	return s.SaveWith(s.t.Context(), b, "g", generation, map[streams.TopicPartition]Span{t0: {from, to}})
+	return s.SaveWith(s.t.Context(), b, "g", records...)
 }
 
 func (s *sums) next() int64 {
@@ -66,7 +68,7 @@ func (s *sums) next() int64 {
 	if n, ok := have[t0]; ok {
 		return n
 	}
-	return Nothing
+	return nothing
 }
 
 func (s *sums) exactlyOnce() int64 {
@@ -76,26 +78,31 @@ func (s *sums) exactlyOnce() int64 {
 	return next
 }
 
+// holds is exactlyOnce, by one who has no part in it.
+func (s *sums) holds() { (&sums{s.t, s.db, s.Another()}).exactlyOnce() }
+
 // Two who both believe to have the partition: each record counts once, whoever of them writes when.
 func TestPebbleWithResultsIsExactlyOnce(t *testing.T) {
 	s := openSums(t, vfs.NewMem())
 	defer func() { require.NoError(t, s.db.Close()) }()
+	owners := [2]*sums{s, {t, s.db, s.Another()}}
+	goesOnFrom := [2]int64{owners[0].next(), owners[1].next()}
 	rng := rand.New(rand.NewPCG(1, 1))
-	goesOnFrom := [2]int64{Nothing, Nothing}
 	refused := 0
 	for range 2000 {
 		who := rng.IntN(2)
 		from := goesOnFrom[who]
 		to := max(from, 0) + 1 + rng.Int64N(5)
-		switch err := s.apply(int32(rng.IntN(2)), from, to); { // a generation says nothing here: each has just loaded
+		switch err := owners[who].apply(int32(rng.IntN(2)), from, to); {
 		case err == nil:
 			goesOnFrom[who] = to
 		default:
 			require.ErrorIs(t, err, ErrFenced)
+			require.ErrorContains(t, owners[who].apply(9, from, to), "SeekTo", "it has to go back first")
 			refused++
-			goesOnFrom[who] = s.next()
+			goesOnFrom[who] = owners[who].next()
 		}
-		s.exactlyOnce()
+		s.holds()
 	}
 	require.Greater(t, refused, 100)
 }
@@ -103,21 +110,32 @@ func TestPebbleWithResultsIsExactlyOnce(t *testing.T) {
 func TestPebbleRefusesAnOlderGenerationAndLeavesTheBatch(t *testing.T) {
 	s := openSums(t, vfs.NewMem())
 	defer func() { require.NoError(t, s.db.Close()) }()
-	require.NoError(t, s.apply(3, Nothing, 10))
+	s.next()
+	require.NoError(t, s.apply(3, nothing, 10))
 	b := s.db.NewBatch()
 	require.NoError(t, b.Set([]byte("sum"), []byte("spoiled!"), nil))
-	for _, span := range []Span{{10, 12}, {9, 12}} {
-		require.ErrorIs(t, s.SaveWith(t.Context(), b, "g", 2, map[streams.TopicPartition]Span{t0: span, {Topic: "u"}: {Nothing, 1}}), ErrFenced)
-	}
+	late := streams.ConsumerRecord{Topic: t0.Topic, Offset: 10, Generation: 2}
+	require.ErrorIs(t, s.SaveWith(t.Context(), b, "g", late), ErrFenced)
+	require.ErrorContains(t, s.SaveWith(t.Context(), b, "never loaded", late), "has not been loaded")
 	require.EqualValues(t, 1, b.Count())
 	require.NoError(t, b.Close())
 	require.EqualValues(t, 10, s.exactlyOnce())
 }
 
+// What commits of the consumer have saved is gone on from.
+func TestPebbleMayMixSaves(t *testing.T) {
+	s := openSums(t, vfs.NewMem())
+	defer func() { require.NoError(t, s.db.Close()) }()
+	s.next()
+	require.NoError(t, s.apply(1, nothing, 4))
+	require.NoError(t, s.Save(t.Context(), "g", 1, map[streams.TopicPartition]int64{t0: 2}))
+	require.NoError(t, s.apply(1, 2, 4))
+}
+
 func TestPebbleRowOfSomebodyElse(t *testing.T) {
 	s := openSums(t, vfs.NewMem())
 	defer func() { require.NoError(t, s.db.Close()) }()
-	require.NoError(t, s.db.Set(s.key("g", t0), []byte("?"), nil))
+	require.NoError(t, s.db.Set(s.shared.key("g", t0), []byte("?"), nil))
 	_, err := s.Load(t.Context(), "g", []streams.TopicPartition{t0})
 	require.ErrorContains(t, err, "t-0")
 	require.ErrorContains(t, err, "the prefix is somebody else's")
@@ -130,7 +148,7 @@ func TestPebbleSurvivesACrashAtEachOperation(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	var left []*vfs.MemFS
 	var atLeast []int64
-	saved, on := int64(Nothing), false
+	saved, on := int64(nothing), false
 	s := openSums(t, errorfs.Wrap(mem, errorfs.InjectorFunc(func(errorfs.Op) error {
 		if on {
 			left = append(left, mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: rng.IntN(101), RNG: rng}))
@@ -138,6 +156,7 @@ func TestPebbleSurvivesACrashAtEachOperation(t *testing.T) {
 		}
 		return nil
 	})))
+	s.next()
 	on = true
 	for n := range int64(60) {
 		to := max(saved, 0) + 1 + n%4

@@ -2,7 +2,10 @@ package offsetstore
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/understudy-streams/understudy/streams"
 )
@@ -14,8 +17,8 @@ const (
 	rowSize    = 1 + 8 + 4
 )
 
-func (p *Pebble) key(group string, tp streams.TopicPartition) []byte {
-	k := append([]byte(nil), p.prefix...)
+func (s *shared) key(group string, tp streams.TopicPartition) []byte {
+	k := append([]byte(nil), s.prefix...)
 	for _, name := range []string{group, tp.Topic} {
 		k = binary.AppendUvarint(k, uint64(len(name)))
 		k = append(k, name...)
@@ -33,4 +36,17 @@ func rowOf(v []byte) (row, error) {
 		return row{}, fmt.Errorf("the value %x is none that this program writes: a newer one has been here, or the prefix is somebody else's", v)
 	}
 	return row{offset: int64(binary.BigEndian.Uint64(v[1:])), generation: int32(binary.BigEndian.Uint32(v[9:]))}, nil
+}
+
+// row reads what is stored under a key.
+func (s *shared) row(key []byte) (r row, stored bool, err error) {
+	v, closer, err := s.db.Get(key)
+	switch {
+	case errors.Is(err, pebble.ErrNotFound):
+		return row{}, false, nil
+	case err != nil:
+		return row{}, false, err
+	}
+	r, err = rowOf(v)
+	return r, true, errors.Join(err, closer.Close())
 }

@@ -24,14 +24,14 @@ func (t table) load(group string, parts []streams.TopicPartition) map[streams.To
 
 // with returns the table as it is after a save. The receiver stays as it is, for a save that fails.
 func (t table) with(group string, generation int32, offsets map[streams.TopicPartition]int64) (table, error) {
-	if err := check(offsets); err != nil {
-		return nil, err
-	}
 	rows := maps.Clone(t[group])
 	if rows == nil {
 		rows = map[streams.TopicPartition]row{}
 	}
 	for tp, offset := range offsets {
+		if err := check(tp, offset); err != nil {
+			return nil, err
+		}
 		if r, ok := rows[tp]; ok {
 			if err := r.admit(group, tp, generation); err != nil {
 				return nil, err
