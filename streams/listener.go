@@ -67,6 +67,11 @@ type Listener struct {
 	Stuck func(StuckPartition)
 	// Unstuck is called when a partition that was stuck moves again, has nothing more to be read, or has gone to another process. Why is empty.
 	Unstuck func(StuckPartition)
+	// Recovery is called when a task goes on with what is new in a partition and begins to replay what a crash has left behind there, about
+	// every 5 s while it gets on, when it has not got on for half a minute, and when nothing is left: see [RecoverParallel].
+	Recovery func(Recovery)
+	// RecoveryLost is called when offsets that were to be replayed are not in the partition any more: no record of them will be processed.
+	RecoveryLost func(topic string, partition int32, lost OffsetRange)
 	// Reset is called when an input offset was out of range and Config.OutOfRange moved it.
 	Reset func(topic string, partition int32, from, to int64)
 }
@@ -184,6 +189,8 @@ func (a *App) tell(n engine.Notice) {
 		if l.Unstuck != nil {
 			l.Unstuck(stuckOf(n))
 		}
+	case engine.NoticeGap, engine.NoticeReplay, engine.NoticeReplayStalled, engine.NoticeGapClosed, engine.NoticeRangeLost:
+		a.tellRecovery(n)
 	case engine.NoticeReset:
 		if l.Reset != nil {
 			l.Reset(n.Part.Topic, n.Part.Partition, n.Position, n.End)
@@ -252,6 +259,8 @@ func (a *App) log(n engine.Notice) {
 			append(roomFields(n.Err), zap.Error(n.Err))...)
 	case engine.NoticeResumed:
 		log.Info("there is room on the disk again: joining the group", zap.Duration("after", n.Took))
+	case engine.NoticeGap, engine.NoticeReplay, engine.NoticeReplayStalled, engine.NoticeGapClosed, engine.NoticeRangeLost:
+		a.logRecovery(n)
 	case engine.NoticeReset:
 		log.Warn("offset out of range, moved by policy", append(part, zap.Int64("offset", n.Position), zap.Int64("to", n.End))...)
 	case engine.NoticePartStuck:

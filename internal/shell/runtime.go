@@ -169,6 +169,13 @@ func (r *Runtime) Tasks() []engine.TaskStatus {
 	return r.engine.Tasks()
 }
 
+// Recovery says how far the gaps are closed that tasks which are here have found. It may be called from any goroutine, as Tasks.
+func (r *Runtime) Recovery() []engine.RecoveryStatus {
+	r.deciding.Lock()
+	defer r.deciding.Unlock()
+	return r.engine.Recovery()
+}
+
 // post tells the core loop something.
 func (r *Runtime) post(ev engine.Event) { r.core.put(ev) }
 
