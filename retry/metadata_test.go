@@ -291,3 +291,17 @@ func TestRegressionMapThatDoesNotFitIsNotDropped(t *testing.T) {
 	require.Equal(t, whole, text, "what fits is not cut")
 	require.Zero(t, again)
 }
+
+func TestMetadataOfAHalfReset(t *testing.T) {
+	m, err := retry.ParseMetadata(retry.HalfReset, 7, -1)
+	require.ErrorContains(t, err, "is not finished")
+	require.Equal(t, retry.NewMetadata(7), m)
+	require.True(t, retry.Ours(retry.HalfReset))
+	running, ok := (&retry.Metadata{StreamTime: 9, Main: 7, Running: true, Suspect: -1}).Encode(7)
+	require.True(t, ok)
+	require.True(t, retry.Ours(running))
+	ended, ok := (&retry.Metadata{StreamTime: 9, Main: 7, Suspect: -1}).Encode(7)
+	require.True(t, ok)
+	require.False(t, retry.Ours(ended), "Kafka Streams writes the same")
+	require.False(t, retry.Ours(""))
+}

@@ -17,6 +17,8 @@ type (
 	MissingTopicError = engine.MissingTopicError
 	// OffsetOutOfRangeError says that the offset at which a partition should be read on is not in the log any more.
 	OffsetOutOfRangeError = engine.OffsetOutOfRangeError
+	// HalfResetError says that "understudy group reset" has set the group's offsets and was ended before topics and state were cleared.
+	HalfResetError = engine.HalfResetError
 	// FetchError says that a partition cannot be read on: its bytes are damaged, or it is not allowed.
 	FetchError = engine.FetchError
 	// ProduceError says that a broker refused records for good.

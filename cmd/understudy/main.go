@@ -3,10 +3,14 @@
 //	understudy group list     -brokers host:port[,host:port] [-prefix P] [-match REGEXP]
 //	understudy group describe -brokers … -app ID [-json] [-offsets]
 //	understudy group lag      -brokers … -app ID [-watch 5s]
+//	understudy group reset    -brokers … -app ID -to earliest|latest|OFFSET|TIME [-state-dir DIR] [-execute]
+//	understudy group delete   -brokers … -app ID [-internal-topics] [-state-dir DIR] [-execute]
 //
 // List names the groups of the cluster. Describe prints who runs, learns and copies which task, decoded from what the group's coordinator
 // keeps; with -offsets also how far the input is committed, and what is done beyond that. Lag says how far a group is behind, in offsets and in
-// time: what is done beyond a committed offset does not count, and what is put aside is named on its own.
+// time: what is done beyond a committed offset does not count, and what is put aside is named on its own. Reset takes the offsets of a group
+// elsewhere, and clears what an application has made of its input: its internal topics and its state, as both belong together; the dead letters
+// stay. Delete forgets a group. Both need that nobody is in the group, and can be run again if they are interrupted.
 //
 //	understudy dlq list       -brokers … -app ID
 //	understudy dlq show       -brokers … -app ID [-source NAME] [-partition N] [-offset N]
@@ -16,7 +20,8 @@
 //
 // print what is in the dead-letter topics, and what is put aside to be tried again. Redrive sends dead letters back: into the topic
 // <app>-<source>-redrive, from which the task that failed takes them. Drain makes dead letters of what is put aside, while no process of the
-// application runs. Without -apply both count the records and write nothing; all other commands change nothing and join nothing.
+// application runs. Without -apply both count the records and write nothing, as reset and delete change nothing without -execute; all other
+// commands change nothing, and none joins a group.
 package main
 
 import (
@@ -32,6 +37,8 @@ import (
 const usage = `usage: understudy group list     -brokers host:port[,host:port] [flags]
        understudy group describe -brokers ... -app ID [flags]
        understudy group lag      -brokers ... -app ID [flags]
+       understudy group reset    -brokers ... -app ID -to WHERE [flags]
+       understudy group delete   -brokers ... -app ID [flags]
        understudy dlq list       -brokers ... -app ID [flags]
        understudy dlq show       -brokers ... -app ID [flags]
        understudy dlq redrive    -brokers ... -app ID [flags]
@@ -66,6 +73,8 @@ var commands = []struct {
 	{"group list", groupList},
 	{"group describe", groupDescribe},
 	{"group lag", groupLag},
+	{"group reset", groupReset},
+	{"group delete", groupDelete},
 	{"dlq list", dlqList},
 	{"dlq show", dlqShow},
 	{"dlq redrive", dlqRedrive},

@@ -58,6 +58,17 @@ func (e *OffsetOutOfRangeError) Error() string {
 		"to go on, set Config.OutOfRange to the earliest or latest offset, or reset the group's offset", e.Part, e.Offset, e.Earliest, e.End)
 }
 
+// HalfResetError says that the group's offsets were reset from outside, and that the topics and the state of the application have not been
+// cleared since: whatever is processed from there would count twice.
+type HalfResetError struct {
+	Part task.TopicPartition // one of them
+}
+
+func (e *HalfResetError) Error() string {
+	return fmt.Sprintf("open %s: a reset of the application was begun and is not finished, so its state does not belong to its offsets: "+
+		"run the same understudy group reset again, it goes on where it ended", e.Part)
+}
+
 // MissingTopicError says that a topic that the application needs does not exist.
 type MissingTopicError struct {
 	Topic string

@@ -225,6 +225,10 @@ func (e *Engine) committedIs(l *life, input int, c CommittedOffset) {
 		return
 	}
 	l.open.offsets[input], l.open.start[input] = c.Offset, c.Offset
+	if c.Metadata == retry.HalfReset {
+		e.fail(&HalfResetError{Part: l.inputs()[input]})
+		return
+	}
 	m, err := retry.ParseMetadata(c.Metadata, c.Offset, -1)
 	if err != nil { // it is somebody else's, or damaged: everything from the offset on is processed
 		e.note(Notice{Kind: NoticeMetadata, Task: l.id, Part: l.inputs()[input], Position: c.Offset, Err: err})

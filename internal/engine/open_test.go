@@ -292,3 +292,19 @@ func streamTime(ms, offset int64) string {
 	text, _ := m.Encode(offset)
 	return text
 }
+
+// A reset that was not finished leaves offsets that do not belong to the state: nobody goes on from there.
+func TestHalfResetIsRefused(t *testing.T) {
+	w := openingWorld(t, nil, id00)
+	f := latest[FetchOffsets](w)
+	ev := OffsetsFetched{Request: f.Request, Offsets: map[task.TopicPartition]CommittedOffset{}}
+	for _, tp := range f.Parts {
+		ev.Offsets[tp] = CommittedOffset{Offset: 100, Metadata: retry.HalfReset}
+	}
+	w.step(ev)
+	var half *HalfResetError
+	require.ErrorAs(t, w.e.err, &half)
+	require.Equal(t, in0, half.Part)
+	require.ErrorContains(t, half, "understudy group reset")
+	require.Empty(t, ever[CommitOffsets](w))
+}
