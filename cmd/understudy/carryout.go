@@ -40,21 +40,31 @@ func (o *resetOrder) carryOut(ctx context.Context, client *kafka.Client, p *rese
 	offsets := outside.GroupOffsets{Client: client, Group: o.app}
 	defer offsets.Close()
 	say := func(format string, args ...any) { fmt.Fprintf(diagnostics, format+"\n", args...) }
+	commit := func(half bool) error {
+		return occupied(allowed(offsets.Commit(ctx, p.offsets(half)), "Read", o.app), o.app)
+	}
 	if p.more() {
 		say("committing %d offsets, as of a reset that is half done", len(p.Parts))
-		if err := offsets.Commit(ctx, p.offsets(true)); err != nil {
-			return occupied(allowed(err, "Read", o.app), o.app)
+		if err := commit(true); err != nil {
+			return err
 		}
 		if err := o.clear(ctx, client, p, held, say); err != nil {
-			return fmt.Errorf("%w: the reset is half done, and the application refuses to run: do the same again, with -to %s -execute", err, o.goal.flag())
+			return o.halfWay(err)
 		}
 	}
 	say("committing %d offsets", len(p.Parts))
-	if err := offsets.Commit(ctx, p.offsets(false)); err != nil {
-		return occupied(allowed(err, "Read", o.app), o.app)
+	if err := commit(false); err != nil {
+		if p.more() {
+			return o.halfWay(err)
+		}
+		return err
 	}
 	p.Applied = true
 	return show(out, o.asJSON, p)
+}
+
+func (o *resetOrder) halfWay(err error) error {
+	return fmt.Errorf("%w: the reset is half done, and until it is done the application refuses to run: do the same again, with -to %s", err, o.goal.flag())
 }
 
 // clear deletes what the plan names beside offsets.

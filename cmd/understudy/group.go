@@ -79,11 +79,11 @@ func rebalancing(state string) bool {
 func foreign(d kafka.GroupDescription) error {
 	switch {
 	case d.State == "Dead":
-		return fmt.Errorf("there is no group %q on these brokers: -app must be the application's id, and the application must have run there", d.Group)
+		return fmt.Errorf("there is no group %q on these brokers: -app must be the application's id, and the application must have run there; understudy group list names those that are there", d.Group)
 	case d.ProtocolType != "" && d.ProtocolType != "consumer":
-		return fmt.Errorf("group %q is no application of this runtime: its protocol type is %q (state %s, members: %d)", d.Group, d.ProtocolType, d.State, len(d.Members))
+		return fmt.Errorf("group %q is no application of this runtime: its protocol type is %q (state %s, members: %d); understudy group lag says how far it is behind", d.Group, d.ProtocolType, d.State, len(d.Members))
 	case d.Protocol != "" && d.Protocol != group.Protocol:
-		return fmt.Errorf("group %q is no application of this runtime: its members are consumers with the protocol %q, and this runtime's is %q (state %s, members: %d)",
+		return fmt.Errorf("group %q is no application of this runtime: its members are consumers with the protocol %q, and this runtime's is %q (state %s, members: %d); understudy group lag says how far it is behind",
 			d.Group, d.Protocol, group.Protocol, d.State, len(d.Members))
 	}
 	return nil

@@ -198,7 +198,24 @@ func TestDescribeForeignGroup(t *testing.T) {
 	})
 }
 
-func TestDescribeWithoutABroker(t *testing.T) {
-	_, _, err := command(t, "group", "describe", "-brokers", "127.0.0.1:1", "-app", "a", "-timeout", "2s")
-	require.ErrorContains(t, err, "127.0.0.1:1")
+func TestGroupsWithoutABroker(t *testing.T) {
+	for _, args := range [][]string{
+		{"list"}, {"describe", "-app", "a"}, {"lag", "-app", "a"}, {"lag", "-app", "a", "-watch", "1s"}, {"reset", "-app", "a", "-to", "earliest", "-execute"}, {"delete", "-app", "a", "-execute"},
+	} {
+		_, _, err := command(t, append([]string{"group", args[0], "-brokers", "127.0.0.1:1", "-timeout", "2s"}, args[1:]...)...)
+		require.ErrorContains(t, err, "127.0.0.1:1")
+		require.ErrorContains(t, err, "check Brokers", args)
+	}
+}
+
+func TestGroupsThatAreNotThere(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, addrs []string) {
+		app := uniqueName()
+		for _, args := range [][]string{{"lag"}, {"reset", "-to", "earliest"}, {"delete"}} {
+			_, _, err := command(t, append([]string{"group", args[0], "-brokers", addrs[0], "-app", app}, args[1:]...)...)
+			require.ErrorContains(t, err, fmt.Sprintf("there is none named %q", app), args)
+			require.ErrorContains(t, err, "understudy group list", args)
+		}
+	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/understudy-streams/understudy/internal/kafka"
 	"github.com/understudy-streams/understudy/internal/kcode"
 	"github.com/understudy-streams/understudy/internal/outside"
+	"github.com/understudy-streams/understudy/retry"
 	"github.com/understudy-streams/understudy/task"
 )
 
@@ -162,6 +163,9 @@ func partLag(o kafka.FetchedOffset, end kafka.ListedOffset) lagPart {
 	}
 	l := outside.LagOf(p.Committed, o.Metadata, p.End)
 	p.Lag, p.DoneAbove = l.Open, l.Done
+	if o.Metadata == retry.HalfReset {
+		p.Problem = "a reset was begun and is not finished: understudy group reset does the rest"
+	}
 	if p.Committed > p.End && p.End >= 0 {
 		p.Problem = "committed beyond the end: the topic was made anew, or its log was cut off"
 	}

@@ -163,7 +163,7 @@ func (o *resetOrder) scope(f *facts, w *world) (*resetPlan, error) {
 			o.app, own.names())
 	}
 	p.Delete, p.Keep, p.Doubt = own.Delete, own.Keep, own.Doubt
-	p.drop = own.offsetsOf(f)
+	p.drop, p.redriven = own.offsetsOf(f), len(own.Keep) > 0 && slices.Contains(w.groups, o.app+redrives)
 	return p, nil
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -27,9 +28,10 @@ type resetPlan struct {
 	Files    []string    `json:"deletedState,omitempty"`
 	Warnings []string    `json:"warnings,omitempty"`
 
-	facts  *facts
-	inputs []task.TopicPartition
-	drop   []task.TopicPartition // offsets of what is deleted
+	facts    *facts
+	redriven bool // letters that stay have been redriven once
+	inputs   []task.TopicPartition
+	drop     []task.TopicPartition // offsets of what is deleted
 }
 
 // resetPart is one partition; Committed is -1 where nothing was.
@@ -60,18 +62,19 @@ func (p *resetPlan) warn(o *resetOrder) {
 		p.Warnings = append(p.Warnings, "state on disk stays where it is: at the next start the application empties whatever belongs to a changelog that was deleted. "+
 			"Stores without a changelog are not noticed: run this with -state-dir on their machines")
 	}
+	if p.deletes(outside.RedriveSuffix) && p.redriven {
+		p.Warnings = append(p.Warnings, "dead letters that were redriven and are not done go with the topics, and are noted as redriven: dlq redrive -again sends them once more")
+	}
 	if !o.offsetsOnly && (p.facts.kind == outside.KafkaStreams || p.facts.kind == outside.Streams && o.stateDir == "" && p.changelogs()) {
 		p.Warnings = append(p.Warnings, "if this is an application of Kafka Streams, its local state has to be deleted too (KafkaStreams.cleanUp, or its state.dir)")
 	}
 }
 
-func (p *resetPlan) changelogs() bool {
-	for _, t := range p.Delete {
-		if t.Purpose == outside.ChangelogSuffix[1:] {
-			return true
-		}
-	}
-	return false
+func (p *resetPlan) changelogs() bool { return p.deletes(outside.ChangelogSuffix) }
+
+// deletes says that topics for that purpose go.
+func (p *resetPlan) deletes(suffix string) bool {
+	return slices.ContainsFunc(p.Delete, func(t topicRow) bool { return t.Purpose == suffix[1:] })
 }
 
 // more says that there is more to do than to commit offsets.
