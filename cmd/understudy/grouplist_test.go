@@ -7,7 +7,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/understudy-streams/understudy/internal/kafka"
+	"github.com/understudy-streams/understudy/internal/kcode"
+	"github.com/understudy-streams/understudy/internal/outside"
 	"github.com/understudy-streams/understudy/retry"
+	"github.com/understudy-streams/understudy/task"
 )
 
 func TestGroupList(t *testing.T) {
@@ -61,4 +65,35 @@ func TestGroupsView(t *testing.T) {
 	golden(t, "group_list.txt", v.text())
 	require.ErrorContains(t, v.problems(), "1 of 6 groups")
 	require.Equal(t, "No groups.\n", (&groupsView{}).text())
+}
+
+// What is not known of a partition is neither a lag of 0 nor hides that of the others.
+func TestRowOfAGroup(t *testing.T) {
+	committed := func(topic string, offset int64, metadata string) kafka.FetchedOffset {
+		return kafka.FetchedOffset{TopicPartition: partOf(topic, 0), Offset: offset, Metadata: metadata}
+	}
+	ends := map[task.TopicPartition]kafka.ListedOffset{
+		partOf("in", 0): {Offset: 10}, partOf("gone", 0): {Offset: -1, Err: kcode.UnknownTopicOrPartition}, partOf("app-counts-changelog", 0): {Offset: 500},
+	}
+	row := func(offsets ...kafka.FetchedOffset) (lag int64, unknown int) {
+		f := found{facts: facts{GroupDescription: kafka.GroupDescription{Group: "app"}, kind: outside.Understudy, offsets: offsets}}
+		r := f.row(ends, true)
+		return r.Lag, r.Unknown
+	}
+	for name, c := range map[string]struct {
+		offsets []kafka.FetchedOffset
+		lag     int64
+		unknown int
+	}{
+		"nothing":                {nil, 0, 0},
+		"one":                    {[]kafka.FetchedOffset{committed("in", 4, "")}, 6, 0},
+		"a topic that is gone":   {[]kafka.FetchedOffset{committed("in", 4, ""), committed("gone", 4, "")}, 6, 1},
+		"nothing else":           {[]kafka.FetchedOffset{committed("gone", 4, "")}, -1, 1},
+		"a position of learners": {[]kafka.FetchedOffset{committed("in", 4, ""), committed("app-counts-changelog", 1, outside.BoardPrefix+"1 5 m")}, 6, 0},
+		"one without its note":   {[]kafka.FetchedOffset{committed("in", 4, ""), committed("app-counts-changelog", 1, "")}, 6, 0},
+	} {
+		lag, unknown := row(c.offsets...)
+		require.Equal(t, c.lag, lag, name)
+		require.Equal(t, c.unknown, unknown, name)
+	}
 }

@@ -58,7 +58,7 @@ func (g *GroupOffsets) Commit(ctx context.Context, offsets []task.InputOffset) e
 		}
 		for _, p := range res.Parts {
 			if p.Code != kcode.None {
-				return p.Code
+				return fmt.Errorf("%s: %w", p.TopicPartition, p.Code)
 			}
 		}
 		return nil
