@@ -1,10 +1,18 @@
 package streams
 
 import (
+	"cmp"
 	"crypto/tls"
+	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/understudy-streams/understudy/internal/kafka"
+	"github.com/understudy-streams/understudy/internal/pattern"
+	"github.com/understudy-streams/understudy/task"
 )
 
 // ConsumerConfig configures a [Consumer]. Brokers are required, and either topics by name or by pattern, with a Group, or partitions by hand;
@@ -80,6 +88,126 @@ type ConsumerConfig struct {
 
 	// Log gets what an operator wants to know. Nil: no logging.
 	Log *zap.Logger
-	// Listener is told what happens, inside Poll, Commit and Close.
+	// Listener is told what happens, inside Poll and Close.
 	Listener ConsumerListener
 }
+
+const leastConsumerMemory = 1 << 20
+
+func (c ConsumerConfig) withDefaults() ConsumerConfig {
+	c.MaxPollRecords = cmp.Or(c.MaxPollRecords, 500)
+	c.Memory = cmp.Or(c.Memory, 64<<20)
+	c.Session = cmp.Or(c.Session, 15*time.Second)
+	c.Rebalance = cmp.Or(c.Rebalance, c.Session+5*time.Second)
+	c.Heartbeat = cmp.Or(c.Heartbeat, min(max(c.Session/30, 200*time.Millisecond), 500*time.Millisecond))
+	c.MetadataInterval = cmp.Or(c.MetadataInterval, 30*time.Second)
+	c.ClientID = cmp.Or(c.ClientID, c.Group)
+	if c.Log == nil {
+		c.Log = zap.NewNop()
+	}
+	return c
+}
+
+// validate checks a ConsumerConfig as the user gave it.
+func (c ConsumerConfig) validate() error {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	c.validateWhat(fault)
+	c.validateOffsets(fault)
+	c.validateNumbers(fault)
+	if len(c.Include) > 0 {
+		if _, err := pattern.Compile(c.Include, c.Exclude); err != nil {
+			faults = append(faults, unjoin(err)...)
+		}
+	} else if len(c.Exclude) > 0 {
+		fault("Exclude has patterns and Include has none: Exclude takes topics out of what Include matches")
+	}
+	if err := c.client().Validate(); err != nil {
+		faults = append(faults, unjoin(err)...)
+	}
+	if len(faults) > 0 {
+		return &ConfigError{Faults: faults}
+	}
+	return nil
+}
+
+// validateWhat checks what is read.
+func (c ConsumerConfig) validateWhat(fault func(string, ...any)) {
+	subscribes := len(c.Topics)+len(c.Include) > 0
+	switch {
+	case subscribes && c.Assign != nil:
+		fault("Assign stands beside Topics or Include: partitions are given by hand, or by the group to those who subscribe; leave one of them out, or make " +
+			"two consumers")
+	case !subscribes && c.Assign == nil:
+		fault("there is nothing to read: set Topics or Include to share topics with a group, or Assign for partitions by hand")
+	case subscribes && c.Group == "":
+		fault("Group is empty: name the group that shares the topics, or use Assign to read without one")
+	}
+	if slices.Contains(c.Topics, "") {
+		fault("Topics has an empty name")
+	}
+	for _, tp := range slices.SortedFunc(maps.Keys(c.Assign), task.TopicPartition.Compare) {
+		s := c.Assign[tp]
+		for _, err := range []error{checkPartition(tp), checkStart(tp, s), (&Consumer{cfg: c}).canLoad(tp, s)} {
+			if err != nil {
+				fault("Assign: %w", err)
+			}
+		}
+	}
+}
+
+// validateOffsets checks where offsets are kept.
+func (c ConsumerConfig) validateOffsets(fault func(string, ...any)) {
+	for name, r := range map[string]Reset{"NoOffset": c.NoOffset, "OutOfRange": c.OutOfRange} {
+		if !r.valid() {
+			fault("%s is %d: use ResetStop, ResetEarliest or ResetLatest", name, r)
+		}
+	}
+	if c.AlsoCommitToKafka && (c.Offsets == nil || c.Group == "") {
+		fault("AlsoCommitToKafka is set without Offsets and Group: offsets are committed to Kafka anyway, or there is no group to commit them for")
+	}
+	if c.CommitInterval > 0 && c.Group == "" && c.Offsets == nil {
+		fault("CommitInterval is set, and there is neither Group nor Offsets to keep what is committed: set one of them")
+	}
+	if c.DeleteGroupOnClose && c.Group == "" {
+		fault("DeleteGroupOnClose is set without a Group")
+	}
+}
+
+func (c ConsumerConfig) validateNumbers(fault func(string, ...any)) {
+	for _, t := range []struct {
+		name string
+		d    time.Duration
+	}{
+		{"CommitInterval", c.CommitInterval}, {"Session", c.Session}, {"Rebalance", c.Rebalance}, {"Heartbeat", c.Heartbeat},
+		{"MetadataInterval", c.MetadataInterval},
+	} {
+		if t.d < 0 {
+			fault("%s is %v: it must be positive, or 0 for the default", t.name, t.d)
+		}
+	}
+	if d := c.withDefaults(); d.Heartbeat*3 > d.Session && c.Heartbeat >= 0 && c.Session >= 0 {
+		fault("Heartbeat is %v and Session %v: a session must be at least three heartbeats long", d.Heartbeat, d.Session)
+	}
+	if c.MaxPollRecords < 0 {
+		fault("MaxPollRecords is %d: it must be positive, or 0 for the default of 500", c.MaxPollRecords)
+	}
+	if c.Memory != 0 && c.Memory < leastConsumerMemory {
+		fault("Memory is %d bytes: at least 1 MiB is needed, or 0 for the default of 64 MiB", c.Memory)
+	}
+}
+
+// client is the part of the configuration that concerns connections.
+func (c ConsumerConfig) client() kafka.Config {
+	return kafka.Config{
+		Brokers: c.Brokers, ClientID: c.ClientID, TLS: c.TLS, SASL: c.SASL, Sarama: c.Client, RequestTimeout: c.RequestTimeout, Log: c.Log,
+	}
+}
+
+// String leaves secrets out.
+func (c ConsumerConfig) String() string {
+	return fmt.Sprintf("consumer of group %q: %v", c.Group, c.client())
+}
+
+// GoString leaves secrets out.
+func (c ConsumerConfig) GoString() string { return "streams.ConsumerConfig{" + c.String() + "}" }

@@ -34,7 +34,7 @@ type MemberChange struct {
 	At       time.Time
 }
 
-// ConsumerListener is told what happens to a [Consumer]. Each function may be nil. They are called inside Poll, Commit and Close, on the
+// ConsumerListener is told what happens to a [Consumer]. Each function may be nil. They are called inside Poll and Close, on the
 // goroutine of the caller, one at a time and in order: what happened meanwhile is told then. All methods of the Consumer may be called from
 // them but for Poll and Close.
 type ConsumerListener struct {

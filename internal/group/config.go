@@ -15,10 +15,12 @@ type Config struct {
 	// to Session + 5 s. Heartbeat is the interval, heartbeat.interval.ms; it defaults to a thirtieth of
 	// Session, at least 200 ms and at most 500 ms: who lets a dead member be noticed soon wants to hear of it soon.
 	Session, Rebalance, Heartbeat time.Duration
-	Rack                          string
-	TopologyVersion               int32
-	Capacity                      int
-	Tags                          map[string]string
+	// BackOff is the longest pause before a request is tried again that leads to an assignment. Defaults to 2 s.
+	BackOff         time.Duration
+	Rack            string
+	TopologyVersion int32
+	Capacity        int
+	Tags            map[string]string
 	// Policy is how this member plans when it leads the group.
 	Policy assignor.Policy
 	// Seed feeds the jitter of back-offs.
@@ -34,6 +36,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Heartbeat <= 0 {
 		c.Heartbeat = min(max(c.Session/30, 200*time.Millisecond), 500*time.Millisecond)
+	}
+	if c.BackOff <= 0 {
+		c.BackOff = 2 * time.Second
 	}
 	if c.Capacity <= 0 {
 		c.Capacity = 1

@@ -45,15 +45,12 @@ func (m *Machine) onCoordinator(ev CoordinatorFound) {
 	}
 }
 
-const (
-	backOffMin = 100 * time.Millisecond
-	backOffMax = 2 * time.Second
-)
+const backOffMin = 100 * time.Millisecond
 
 // backOff plans the next try of what the phase is about.
 func (m *Machine) backOff() {
-	d := backOffMax
-	if m.failures < 5 {
+	d := m.cfg.BackOff
+	if m.failures < 10 {
 		d = min(d, backOffMin<<m.failures)
 	}
 	m.failures++

@@ -109,6 +109,9 @@ func (m *Machine) Membership() (memberID string, generation int32, coordinator s
 	return m.memberID, m.applied.generation, m.addr
 }
 
+// Failures is how many requests that lead to an assignment have failed in a row.
+func (m *Machine) Failures() int { return m.failures }
+
 // Lease says until when the member's tasks may run if nothing more is heard of the coordinator; zero where there are none.
 func (m *Machine) Lease() time.Time { return m.lease.end() }
 

@@ -49,6 +49,9 @@ func Open(cfg Config) (*Client, error) {
 	return c, nil
 }
 
+// Timeout is how long an answer is waited for.
+func (c *Client) Timeout() time.Duration { return c.timeout }
+
 // Close ends the connections of the control plane; calls in progress return errors. Connections that were given out live on: whoever dialed
 // them closes them.
 func (c *Client) Close() error {
@@ -165,6 +168,7 @@ func (c *Client) turned(addrs []string) []string {
 // anyBroker runs f on the first broker that answers.
 func (c *Client) anyBroker(ctx context.Context, request string, f func(*conn) error) error {
 	var errs []error
+	var tried []string
 	for i, addr := range c.candidates() {
 		err := c.call(ctx, addr, request, f)
 		if err == nil {
@@ -173,12 +177,12 @@ func (c *Client) anyBroker(ctx context.Context, request string, f func(*conn) er
 		if err == nil || errors.Is(err, ErrClosed) {
 			return err
 		}
-		errs = append(errs, err)
+		errs, tried = append(errs, err), append(tried, addr)
 		if ctx.Err() != nil {
 			break
 		}
 	}
-	return fmt.Errorf("%w to %s: check Brokers and that they are reachable: %w", ErrNoBroker, request, errors.Join(errs...))
+	return &NoBrokerError{Request: request, Addresses: tried, Err: errors.Join(errs...)}
 }
 
 // prefer makes the candidate that answered the first one: a broker that hangs costs one call its time, not each.

@@ -30,6 +30,19 @@ func (e *TransportError) Error() string {
 
 func (e *TransportError) Unwrap() error { return e.Err }
 
+// NoBrokerError says that none of the known brokers answered, and which they are. ErrNoBroker is in its chain.
+type NoBrokerError struct {
+	Request   string
+	Addresses []string // that were tried
+	Err       error    // what each of them did
+}
+
+func (e *NoBrokerError) Error() string {
+	return fmt.Sprintf("%v to %s: check Brokers and that they are reachable: %v", ErrNoBroker, e.Request, e.Err)
+}
+
+func (e *NoBrokerError) Unwrap() []error { return []error{ErrNoBroker, e.Err} }
+
 // ResponseError is a protocol code that failed a whole call, with the broker's message where it sent one.
 type ResponseError struct {
 	Broker  string

@@ -27,9 +27,14 @@ func (r *Runtime) carry(a engine.Action) {
 		}
 		r.member.Carry(a.Action)
 	case engine.FetchOffsets:
-		r.offsets.fetch(a)
+		r.offsets.fetch(a.Coordinator, a.Parts, func(res kafka.FetchOffsetsResponse, err error) {
+			r.post(engine.OffsetsFetched{Request: a.Request, Err: err, Code: res.Code, Offsets: offsetsOf(res)})
+		})
 	case engine.CommitOffsets:
-		r.offsets.commit(a)
+		req := kafka.CommitRequest{MemberID: a.MemberID, Generation: a.Generation, Offsets: a.Offsets}
+		r.offsets.commit(a.Coordinator, req, func(res kafka.CommitResponse, err error) {
+			r.post(engine.OffsetsCommitted{Request: a.Request, Err: err, Codes: codesOf(res)})
+		})
 	case engine.ListOffsets:
 		r.request(func(ctx context.Context) { r.list(ctx, a) })
 	case engine.RefreshMetadata:

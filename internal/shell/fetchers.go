@@ -15,9 +15,23 @@ import (
 	"github.com/understudy-streams/understudy/task"
 )
 
+// fetchHost is whom fetch loops work for: the Runtime of an application, or a Consumer.
+type fetchHost struct {
+	client        *kafka.Client
+	planner       engine.PlannerConfig
+	readCommitted bool
+	// request runs a loop on a goroutine of its own, which has ended before the host has.
+	request func(func(ctx context.Context))
+	// answered is told how each fetch has ended.
+	answered func(ctx context.Context, what string, err error)
+	deliver  func(engine.Purpose, engine.Deliver)
+	lost     func(engine.PartLost)
+	failed   func(engine.PartFailed)
+}
+
 // fetchers are the fetch loops: one per broker and purpose, each with a connection of its own.
 type fetchers struct {
-	r     *Runtime
+	host  fetchHost
 	idle  time.Duration
 	loops map[loopKey]*fetchLoop // the core loop's
 
@@ -32,8 +46,8 @@ type loopKey struct {
 	broker  int32
 }
 
-func newFetchers(r *Runtime) *fetchers {
-	return &fetchers{r: r, idle: cmp.Or(r.cfg.IdleFor, idleFor), loops: map[loopKey]*fetchLoop{}, src: map[engine.FetchSource]*fetchLoop{}}
+func newFetchers(host fetchHost, idle time.Duration) *fetchers {
+	return &fetchers{host: host, idle: cmp.Or(idle, idleFor), loops: map[loopKey]*fetchLoop{}, src: map[engine.FetchSource]*fetchLoop{}}
 }
 
 func (f *fetchers) event(p engine.Purpose, broker int32, ev engine.PlannerEvent) {
@@ -53,7 +67,7 @@ func (f *fetchers) event(p engine.Purpose, broker int32, ev engine.PlannerEvent)
 	f.loops[key] = l
 	f.note(l, ev)
 	l.box.put(ev)
-	f.r.request(l.run)
+	f.host.request(l.run)
 }
 
 func (f *fetchers) note(l *fetchLoop, ev engine.PlannerEvent) {
@@ -76,7 +90,7 @@ func (f *fetchers) forget(l *fetchLoop, src engine.FetchSource) {
 
 // consumed gives room back, and memory; a task calls it from its own goroutine.
 func (f *fetchers) consumed(src engine.FetchSource, bytes int, done []*task.Batch) {
-	f.r.cfg.Client.Recycle(done)
+	f.host.client.Recycle(done)
 	f.mu.Lock()
 	l := f.src[src]
 	f.mu.Unlock()
@@ -109,7 +123,7 @@ type fetchLoop struct {
 }
 
 func newFetchLoop(f *fetchers, key loopKey) *fetchLoop {
-	return &fetchLoop{f: f, key: key, box: newMailbox[engine.PlannerEvent](), wake: newWakeup(time.Now), planner: engine.NewPlanner(f.r.cfg.Planner),
+	return &fetchLoop{f: f, key: key, box: newMailbox[engine.PlannerEvent](), wake: newWakeup(time.Now), planner: engine.NewPlanner(f.host.planner),
 		ends: map[task.TopicPartition]*end{}}
 }
 
@@ -129,7 +143,7 @@ func (l *fetchLoop) run(ctx context.Context) {
 			a := *ask
 			ask = nil
 			ev := l.fetch(ctx, a)
-			l.f.r.troubled(ctx, fmt.Sprintf("fetch from broker %d", l.key.broker), ev.Err)
+			l.f.host.answered(ctx, fmt.Sprintf("fetch from broker %d", l.key.broker), ev.Err)
 			ask = l.step(ev, ask)
 			idle.Reset(l.f.idle)
 		} else {
@@ -164,15 +178,15 @@ func (l *fetchLoop) step(ev engine.PlannerEvent, ask *engine.SendFetch) *engine.
 		case engine.SendFetch:
 			ask = &a
 		case engine.Deliver:
-			l.deliver(a)
+			l.f.host.deliver(l.key.purpose, a)
 		case engine.PartLost:
 			l.f.forget(l, a.Source)
 			l.forgetEnd(a.Source)
-			l.f.r.post(engine.PartMoved{Lost: a})
+			l.f.host.lost(a)
 		case engine.PartFailed:
 			l.f.forget(l, a.Source)
 			l.forgetEnd(a.Source)
-			l.f.r.post(engine.PartStopped{Failed: a})
+			l.f.host.failed(a)
 		case engine.PlannerWake:
 			l.wake.set(a.At)
 		}
@@ -180,22 +194,12 @@ func (l *fetchLoop) step(ev engine.PlannerEvent, ask *engine.SendFetch) *engine.
 	return ask
 }
 
-func (l *fetchLoop) deliver(d engine.Deliver) {
-	if l.key.purpose == engine.Restore {
-		fail.Point("restore.fetched")
-		l.f.r.post(engine.Restored{Source: d.Source, Batch: d.Batch})
-		return
-	}
-	l.f.r.tasks.tell(d.Source.Task, d.Source.Epoch, task.Fetched{Input: d.Source.Index, Batch: d.Batch})
-	fail.Point("mailbox.put")
-}
-
 func (l *fetchLoop) fetch(ctx context.Context, a engine.SendFetch) engine.FetchAnswered {
 	conn, err := l.dial(ctx)
 	if err != nil {
 		return engine.FetchAnswered{Err: err}
 	}
-	l.asks.MaxWait, l.asks.MinBytes, l.asks.MaxBytes = a.MaxWait, 1, a.MaxBytes
+	l.asks.MaxWait, l.asks.MinBytes, l.asks.MaxBytes, l.asks.ReadCommitted = a.MaxWait, 1, a.MaxBytes, l.f.host.readCommitted
 	l.asks.Parts = l.asks.Parts[:0]
 	for _, p := range a.Parts {
 		l.asks.Parts = append(l.asks.Parts, kafka.FetchPart{TopicPartition: p.TopicPartition, Offset: p.Offset, LeaderEpoch: p.LeaderEpoch, MaxBytes: p.MaxBytes})
@@ -223,7 +227,7 @@ func (l *fetchLoop) dial(ctx context.Context) (*kafka.FetchConn, error) {
 	if l.conn != nil {
 		return l.conn, nil
 	}
-	conn, err := l.f.r.cfg.Client.DialFetch(ctx, l.key.broker)
+	conn, err := l.f.host.client.DialFetch(ctx, l.key.broker)
 	if err != nil {
 		return nil, err
 	}

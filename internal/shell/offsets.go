@@ -18,7 +18,10 @@ const offsetsTimeout = 15 * time.Second
 // offsetsConn is the member's third connection to the coordinator: offsets only, so that a slow commit delays no heartbeat. Its requests
 // are carried out one after the other on one goroutine that ends when there are none.
 type offsetsConn struct {
-	r     *Runtime
+	client  *kafka.Client
+	group   string
+	request func(func(ctx context.Context))
+
 	mu    sync.Mutex
 	queue []func(ctx context.Context)
 	busy  bool
@@ -26,7 +29,9 @@ type offsetsConn struct {
 	shut  bool
 }
 
-func newOffsetsConn(r *Runtime) *offsetsConn { return &offsetsConn{r: r} }
+func newOffsetsConn(client *kafka.Client, group string, request func(func(ctx context.Context))) *offsetsConn {
+	return &offsetsConn{client: client, group: group, request: request}
+}
 
 func (o *offsetsConn) enqueue(f func(ctx context.Context)) {
 	o.mu.Lock()
@@ -34,7 +39,7 @@ func (o *offsetsConn) enqueue(f func(ctx context.Context)) {
 	o.queue = append(o.queue, f)
 	if !o.busy {
 		o.busy = true
-		o.r.request(o.drain)
+		o.request(o.drain)
 	}
 }
 
@@ -65,7 +70,7 @@ func (o *offsetsConn) dial(ctx context.Context, addr string) (*kafka.GroupConn, 
 		return conn, nil
 	}
 	o.drop(conn)
-	conn, err := o.r.cfg.Client.DialGroup(ctx, addr, offsetsTimeout)
+	conn, err := o.client.DialGroup(ctx, addr, offsetsTimeout)
 	if err != nil {
 		return nil, err
 	}
@@ -107,47 +112,55 @@ func (o *offsetsConn) close() {
 	o.reset()
 }
 
-func (o *offsetsConn) fetch(a engine.FetchOffsets) {
+// fetch asks for committed offsets.
+func (o *offsetsConn) fetch(coordinator string, parts []task.TopicPartition, done func(kafka.FetchOffsetsResponse, error)) {
 	o.enqueue(func(ctx context.Context) {
-		ev := engine.OffsetsFetched{Request: a.Request}
 		var res kafka.FetchOffsetsResponse
-		conn, err := o.dial(ctx, a.Coordinator)
+		conn, err := o.dial(ctx, coordinator)
 		if err == nil {
-			res, err = conn.FetchOffsets(kafka.FetchOffsetsRequest{Group: o.r.cfg.Engine.Group.Group, Parts: a.Parts, RequireStable: true})
+			res, err = conn.FetchOffsets(kafka.FetchOffsetsRequest{Group: o.group, Parts: parts, RequireStable: true})
 			if err != nil {
 				o.drop(conn)
 			}
 		}
 		fail.Point("offsets.read")
-		ev.Err, ev.Code = err, res.Code
-		ev.Offsets = map[task.TopicPartition]engine.CommittedOffset{}
-		for _, p := range res.Parts {
-			ev.Offsets[p.TopicPartition] = engine.CommittedOffset{Offset: p.Offset, Metadata: p.Metadata, Code: p.Code}
-		}
-		o.r.post(ev)
+		done(res, err)
 	})
 }
 
-func (o *offsetsConn) commit(a engine.CommitOffsets) {
+// commit commits offsets of the group.
+func (o *offsetsConn) commit(coordinator string, req kafka.CommitRequest, done func(kafka.CommitResponse, error)) {
 	o.enqueue(func(ctx context.Context) {
-		ev := engine.OffsetsCommitted{Request: a.Request, Codes: map[task.TopicPartition]kcode.Code{}}
 		var res kafka.CommitResponse
-		conn, err := o.dial(ctx, a.Coordinator)
+		conn, err := o.dial(ctx, coordinator)
 		if err == nil {
 			fail.Point("commit.before")
-			res, err = conn.CommitOffsets(kafka.CommitRequest{
-				Group: o.r.cfg.Engine.Group.Group, MemberID: a.MemberID, Generation: a.Generation, Offsets: a.Offsets,
-			})
+			req.Group = o.group
+			res, err = conn.CommitOffsets(req)
 			if err != nil {
 				o.drop(conn)
 			}
 		}
 		fail.Point("commit.answered")
-		ev.Err = err
-		for _, p := range res.Parts {
-			ev.Codes[p.TopicPartition] = p.Code
-		}
-		o.r.post(ev)
+		done(res, err)
 		fail.Point("commit.told")
 	})
+}
+
+// offsetsOf is what an answer says of each partition.
+func offsetsOf(res kafka.FetchOffsetsResponse) map[task.TopicPartition]engine.CommittedOffset {
+	out := map[task.TopicPartition]engine.CommittedOffset{}
+	for _, p := range res.Parts {
+		out[p.TopicPartition] = engine.CommittedOffset{Offset: p.Offset, Metadata: p.Metadata, Code: p.Code}
+	}
+	return out
+}
+
+// codesOf is what became of each partition of a commit.
+func codesOf(res kafka.CommitResponse) map[task.TopicPartition]kcode.Code {
+	out := map[task.TopicPartition]kcode.Code{}
+	for _, p := range res.Parts {
+		out[p.TopicPartition] = p.Code
+	}
+	return out
 }
