@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	mrand "math/rand/v2"
 	"slices"
+	"time"
 
 	"github.com/understudy-streams/understudy/internal/consume"
 	"github.com/understudy-streams/understudy/internal/engine"
@@ -165,3 +166,23 @@ func (c *Consumer) Generation() (n int32) {
 // way returns ErrConsumerClosed. When ctx ends first, what is left is left out, and the error says what; the consumer is closed all the
 // same. A second Close does nothing.
 func (c *Consumer) Close(ctx context.Context) error { return c.shell.Close(ctx) }
+
+// Lag says how far the partitions that are read here are behind, by what the answers to fetches have told anyway: it asks nobody. While
+// a partition is not fetched, as it is paused or enough of it is waiting to be polled, its End is the one that was told last. Stuck is not
+// told: what does not move is what is not polled.
+func (c *Consumer) Lag() []PartitionLag {
+	lags := c.shell.Lags()
+	out := make([]PartitionLag, len(lags))
+	now := time.Now()
+	for i, l := range lags {
+		p := PartitionLag{Topic: l.Topic, Partition: l.Partition, Position: max(0, l.Position)}
+		if p.Known = l.Position >= 0 && l.End >= 0; p.Known {
+			p.End, p.Offsets = l.End, max(0, l.End-l.Position)
+		}
+		if p.Offsets > 0 && l.Last >= 0 {
+			p.Time = max(0, now.Sub(time.UnixMilli(l.Last)))
+		}
+		out[i] = p
+	}
+	return out
+}

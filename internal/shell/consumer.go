@@ -198,3 +198,19 @@ func (c *Consumer) Do(ev consume.Event, check func(*consume.Machine) error) erro
 	c.locked(ev)
 	return nil
 }
+
+// Lags says how far partitions are behind, with the ends that fetches have told.
+func (c *Consumer) Lags() (out []consume.Lag) {
+	c.Look(func(m *consume.Machine) { out = m.Lags() })
+	known, _ := c.fetch.ends.fresh(time.Now())
+	for i := range out {
+		l := &out[i]
+		if end, told := known[l.TopicPartition]; told {
+			l.End = max(l.End, end)
+		}
+		if l.End >= 0 { // where the position is beyond it, it is the end that is old
+			l.End = max(l.End, l.Position)
+		}
+	}
+	return out
+}
