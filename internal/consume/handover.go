@@ -52,7 +52,6 @@ func (m *Machine) onTold(revocation uint64) {
 
 // settleHandovers releases what is ready, and answers the member when all is, or when the time is up.
 func (m *Machine) settleHandovers() {
-	drained := ""
 	for _, p := range m.order {
 		if p.phase != revoking || !m.handedOver(p) {
 			continue
@@ -60,12 +59,13 @@ func (m *Machine) settleHandovers() {
 		p.phase = released
 		m.forget(p)
 		if m.member.prepare == nil && slices.Contains(m.member.late, p.id) {
-			drained = "partition " + p.tp.String() + " is free to be handed over"
+			m.member.free = drained(p)
 		}
 	}
 	m.settlePrepare()
-	if drained != "" && !m.closing {
-		m.stepMember(group.Rejoin{Reason: drained})
+	if why := m.member.free; why != "" {
+		m.member.free = ""
+		m.stepMember(group.Rejoin{Reason: why})
 	}
 }
 

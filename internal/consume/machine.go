@@ -246,7 +246,7 @@ func (m *Machine) settleEnd() {
 		return
 	}
 	m.flushCommits()
-	if len(m.commits.queue) > 0 {
+	if c := &m.commits; len(c.queue) > 0 || len(c.also) > 0 || c.alsoWay != 0 {
 		return
 	}
 	m.member.left = true

@@ -22,8 +22,8 @@ type membership struct {
 
 	prepare     *handover
 	revocations uint64
-	marked      []assignor.Mark
 	late        []task.ID
+	free        string // why another round is to be asked for
 
 	addr    string // the coordinator's
 	finding uint64
@@ -187,8 +187,8 @@ func (m *Machine) onAssigned(a group.Assigned) {
 			begun = append(begun, tp)
 		}
 	}
-	m.member.marked, m.member.late = a.Marks, nil
 	m.sort()
+	m.keepLate()
 	if len(begun) > 0 {
 		slices.SortFunc(begun, task.TopicPartition.Compare)
 		m.tell(TellAssigned{Generation: a.Generation, Parts: begun})
@@ -199,6 +199,21 @@ func (m *Machine) onAssigned(a group.Assigned) {
 		}
 	}
 }
+
+// keepLate keeps in mind what was released too late for this round, and asks for the next one if it is free by now.
+func (m *Machine) keepLate() {
+	free := ""
+	m.member.late = slices.DeleteFunc(m.member.late, func(id task.ID) bool {
+		i := slices.IndexFunc(m.order, func(p *part) bool { return p.id == id && p.phase != held })
+		if i >= 0 && m.order[i].phase == released {
+			free = drained(m.order[i])
+		}
+		return i < 0 || m.order[i].phase == released
+	})
+	m.member.free = free
+}
+
+func drained(p *part) string { return "partition " + p.tp.String() + " is free to be handed over" }
 
 // takeAway ends the partitions that are not assigned any more. What was released has gone its way; the rest is the repair of a claim that two
 // members made.
@@ -243,7 +258,7 @@ func (m *Machine) give(id task.ID, a group.Assigned) (task.TopicPartition, bool)
 
 // onLost ends everything at once.
 func (m *Machine) onLost(reason string) {
-	m.member.generation, m.member.prepare, m.member.marked, m.member.late = -1, nil, nil, nil
+	m.member.generation, m.member.prepare, m.member.late, m.member.free = -1, nil, nil, ""
 	var lost []task.TopicPartition
 	for _, p := range slices.Clone(m.order) {
 		if p.shown {

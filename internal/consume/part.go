@@ -127,8 +127,8 @@ func (m *Machine) forget(p *part) {
 		clear(p.batches)
 		p.batches = p.batches[:0]
 	}
-	p.reading, p.lost = false, false
-	p.reader.Reset(&emptyBatch, 0) // it is not to keep the last one in memory
+	p.reading, p.lost, p.next = false, false, p.position // what was dropped is fetched again
+	p.reader.Reset(&emptyBatch, 0)                       // it is not to keep the last one in memory
 	m.fetches++
 	p.fetch = m.fetches
 }

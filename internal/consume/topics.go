@@ -71,6 +71,7 @@ func (m *Machine) onMetadata(ev Metadata) {
 	switch {
 	case !m.topics.known:
 		m.topics.known, m.topics.first = true, maps.Clone(m.topics.counts)
+		m.member.reason = "the consumer has started"
 		m.stepMember(group.Start{Topology: m.topology()})
 	case changed:
 		m.endGone()
