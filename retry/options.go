@@ -139,6 +139,11 @@ func OnDecode(q Policy) Option {
 }
 
 // OnProduce is the policy for records whose results cannot be encoded, or are refused by the cluster for good. Defaults to Stop.
+//
+// What a broker refuses after the record was processed (too large since a limit was lowered, a timestamp, what checks records there) is found out
+// too late to undo it alone: the task goes back to its last commit, and the record fails in its place when it is made again, so that what came
+// after that commit is processed twice. A result that is another one each time it is made is not known again, and ends the application after 32
+// times without progress. Rows of stores and dead letters have no policy: their refusal ends the application.
 func OnProduce(q Policy) Option {
 	return Option{"OnProduce", func(p *Policy) { p.produce = p.part("OnProduce", q) }}
 }

@@ -42,6 +42,15 @@ func (t *topics) limits(ctx context.Context, topic string) task.Limits {
 	return l
 }
 
+// doubt forgets the limits of topics in which a broker has refused a record: they may have been lowered.
+func (t *topics) doubt(refused []task.Refusal) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range refused {
+		delete(t.learnt, refused[i].Topic)
+	}
+}
+
 func limitsOf(configs map[string]string) task.Limits {
 	l := task.Limits{Compacted: strings.Contains(configs["cleanup.policy"], "compact")}
 	if n, err := strconv.Atoi(configs["max.message.bytes"]); err == nil && n > batchOverhead {

@@ -65,6 +65,7 @@ func (a *App) shell(client *kafka.Client, state *stateDir) shell.Config {
 func (a *App) newTask(ctx context.Context, t *topics, tc task.Config) task.Config {
 	tc = a.completed(tc, t.budget())
 	tc.Context = ctx
+	t.doubt(tc.Refused)
 	tc.Partitions = func(topic string) int32 { return t.partitions(ctx, topic) }
 	tc.Limits = func(topic string) task.Limits { return t.limits(ctx, topic) }
 	tc.Seed = rand.Uint64() //nolint:gosec // of hash tables; not a secret

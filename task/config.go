@@ -32,6 +32,8 @@ type Config struct {
 	Partitions func(topic string) int32
 	// Limits answers what the broker takes in a topic beyond MaxRecordBytes. Nil is no further limits.
 	Limits func(topic string) Limits
+	// Refused are records that brokers have refused in earlier lives of the task.
+	Refused []Refusal
 
 	DirtyBytes  int // a task with more uncommitted state commits now. Defaults to 16 MiB
 	CreditBytes int // a task with more unacknowledged effects waits. Defaults to 16 MiB

@@ -94,6 +94,12 @@ func (e *Env) Send(dest int, partition int32, b []byte, klen, vlen int, ts int64
 		e.Fail("", KindProduce, err)
 		return
 	}
+	if len(d.refused) > 0 {
+		if err := e.t.refusedBefore(d, b, klen, vlen, ts, h); err != nil {
+			e.Fail("", KindProduce, err)
+			return
+		}
+	}
 	var key []byte
 	if klen >= 0 {
 		key = b[:klen]
@@ -205,7 +211,7 @@ func (t *Task) dest(topic string) (int, error) {
 
 func (t *Task) addDest(d Dest, partitions int32) int {
 	i := len(t.out.dests)
-	added := destination{Dest: d, partitions: partitions}
+	added := destination{Dest: d, partitions: partitions, refused: refusalsOf(t.cfg.Refused, d.Topic)}
 	if t.cfg.Limits != nil {
 		added.limits = t.cfg.Limits(d.Topic)
 	}

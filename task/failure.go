@@ -110,6 +110,7 @@ func (t *Task) mend() {
 
 // decide asks the policy.
 func (t *Task) decide(p retry.Policy, err *Error, attempt int, first int64) retry.Decision {
+	t.learntRefusal(err)
 	return p.Decide(retry.Failed{
 		Err: err.Err, Kind: string(err.Kind), Node: err.Node, Attempt: attempt, First: first, Now: t.late(), Rand: t.failure.random(),
 	})

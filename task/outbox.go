@@ -12,6 +12,7 @@ const effectsTarget = 64 << 10 // effects are handed over when they are this lar
 type destination struct {
 	Dest
 	limits     Limits
+	refused    []*Refusal
 	partitions int32 // 0 = not known yet
 	slots      []slot
 }

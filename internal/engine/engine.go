@@ -84,11 +84,12 @@ type Engine struct {
 	ids    map[string][16]byte
 	first  map[string]int32 // counts, as they were when the application started
 
-	lives   map[task.ID]*life
-	order   []*life // by task id
-	epochs  uint64
-	lastReq uint64
-	stuck   int
+	lives    map[task.ID]*life
+	refusals map[task.ID]*refusals
+	order    []*life // by task id
+	epochs   uint64
+	lastReq  uint64
+	stuck    int
 
 	prepare   *prepare  // a release that is under way for the next join
 	late      []task.ID // declared to run with the last join because they missed its release
@@ -126,7 +127,7 @@ type Engine struct {
 
 // New returns an Engine that waits for Start.
 func New(cfg Config) *Engine {
-	e := &Engine{cfg: cfg.withDefaults(), member: group.New(cfg.Group), specs: map[int32]*task.Spec{}, lives: map[task.ID]*life{}}
+	e := &Engine{cfg: cfg.withDefaults(), member: group.New(cfg.Group), specs: map[int32]*task.Spec{}, lives: map[task.ID]*life{}, refusals: map[task.ID]*refusals{}}
 	for _, s := range cfg.Specs {
 		e.specs[s.Subtopology] = s
 	}

@@ -240,6 +240,7 @@ type (
 		Committed  []retry.Metadata
 		Splits     []retry.Split // per input; nil where there is none
 		StreamTime int64
+		Refused    []task.Refusal // records of earlier lives of the task here
 	}
 	// ToTask passes an event on to a task's owner.
 	ToTask struct {

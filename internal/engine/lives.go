@@ -253,7 +253,7 @@ func (e *Engine) taskFailed(ev TaskFailed) {
 	if l == nil || l.state == lifeClosing {
 		return
 	}
-	if e.fullForTask(ev, l) {
+	if e.fullForTask(ev, l) || e.makeAgain(l, ev.Err) {
 		return
 	}
 	e.dropHoles(l) // it repairs nothing any more

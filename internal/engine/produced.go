@@ -16,6 +16,9 @@ type ProduceError struct {
 	Message string
 	Records int // in the refused batch
 	Bytes   int
+
+	record uint64 // the Print of the record that was refused; see one
+	one    bool   // it is that record, and nothing else, which the broker does not take
 }
 
 func (e *ProduceError) Error() string {
@@ -30,8 +33,13 @@ func (e *ProduceError) Error() string {
 		s += "; create the topic: sink topics are never created for you"
 	case kcode.InvalidTimestamp:
 		s += "; raise message.timestamp.after.max.ms of the topic, or correct the timestamps"
+	case kcode.InvalidRecord:
+		s += "; the topic, or what checks its records, does not take this one: correct what is written, or the topic's configuration"
 	case kcode.TopicAuthorizationFailed:
 		s += "; the application's principal needs WRITE on the topic"
+	}
+	if e.one {
+		s += "; to go on without such records, name a policy for them with retry.OnProduce"
 	}
 	return s
 }
@@ -65,11 +73,13 @@ func (s *Sender) answered(l *lane, p ProducedPart) {
 	if l.owned() && s.answeredOwned(l, p) {
 		return
 	}
+	if ofRecord(p.Code) {
+		s.narrow(l, p)
+		return
+	}
 	switch p.Code {
 	case kcode.None, kcode.DuplicateSequence:
 		s.acked(l, p.BaseOffset)
-	case kcode.MessageTooLarge, kcode.RecordListTooLarge:
-		s.tooLarge(l, p)
 	case kcode.OutOfOrderSequence, kcode.UnknownProducerID, kcode.InvalidProducerEpoch, kcode.ProducerFenced:
 		s.newProducerID()
 		s.retry(l)
@@ -127,8 +137,14 @@ func (s *Sender) answer(o *owner) {
 	o.offsets = nil
 }
 
-// tooLarge sends the batch again in smaller ones; its sequence is free. A single record that is too large is refused.
-func (s *Sender) tooLarge(l *lane, p ProducedPart) {
+// ofRecord says that a refusal is about a record, and not about whoever writes it, or where.
+func ofRecord(c kcode.Code) bool {
+	return c == kcode.MessageTooLarge || c == kcode.RecordListTooLarge || c == kcode.InvalidTimestamp || c == kcode.InvalidRecord
+}
+
+// narrow sends a batch again in smaller ones that is too large, or has a record that the broker does not take; its sequence is free. So it is
+// one record that is refused, and nobody else's.
+func (s *Sender) narrow(l *lane, p ProducedPart) {
 	b := l.sent
 	if b.records <= 1 {
 		s.refused(l, p)
@@ -148,9 +164,11 @@ func (s *Sender) refused(l *lane, p ProducedPart) {
 	for i := range b.pieces {
 		if o := b.pieces[i].owner; !o.gone && !o.failed {
 			o.failed = true
-			s.do(ProduceFailed{Task: o.key.task, Epoch: o.key.epoch, Err: &ProduceError{
-				To: l.to, Code: p.Code, Message: p.Message, Records: b.records, Bytes: b.bytes,
-			}})
+			err := &ProduceError{To: l.to, Code: p.Code, Message: p.Message, Records: b.records, Bytes: b.bytes}
+			if err.one = b.records == 1 && ofRecord(p.Code); err.one {
+				err.record = b.pieces[i].group.Print(0)
+			}
+			s.do(ProduceFailed{Task: o.key.task, Epoch: o.key.epoch, Err: err})
 		}
 	}
 	// The sequence is free, but nothing more may follow in order from these owners, nor what they hand over before they hear of it: an ack of

@@ -294,6 +294,7 @@ func (e *Engine) settleRestore(l *life) {
 	}
 	start := StartTask{Task: l.id, Epoch: l.epoch, Stores: l.key, Positions: slices.Clone(l.open.start), Committed: l.open.said, StreamTime: l.open.time}
 	start.Splits = l.open.splits
+	e.repeat(l, &start)
 	l.restore, l.open, l.owned = nil, nil, true
 	e.promoted(l)
 	e.setLife(l, lifeRunning)

@@ -53,7 +53,13 @@ const confirmations = 3
 // begin makes a task the only writer of a changelog partition.
 func (s *Sender) begin(ev Tenure) {
 	l := s.lane(ev.TopicPartition)
-	l.tenure = &tenure{writer: writerOf(ev.TopicPartition, ev.Generation), end: ev.End}
+	by := writerOf(ev.TopicPartition, ev.Generation)
+	if l.tenure != nil && l.tenure.writer == by { // another life of the same grant: its batches follow those before
+		l.tenure.end = ev.End
+		l.dropOrphan()
+		return
+	}
+	l.tenure = &tenure{writer: by, end: ev.End}
 	l.seq, l.tries = 0, 0
 	l.dropOrphan()
 }
