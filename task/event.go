@@ -89,7 +89,8 @@ type (
 	// Noted tells of a failure.
 	Noted struct{ Note }
 	// Released answers Release, each once: everything taken is committed, unless a Failed precedes it or a Resume has taken it back.
-	Released struct{}
+	// Forgone says that not everything was: a row that is sent at the commit has failed again and again. The task cannot be resumed then.
+	Released struct{ Forgone bool }
 	// Closed answers Close.
 	Closed struct{}
 	// Failed says that the task has stopped. What precedes the failure is committed, as far as it can be.

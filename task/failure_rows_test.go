@@ -124,6 +124,55 @@ func TestReleaseInTheMiddleOfAnEmission(t *testing.T) {
 	require.EqualValues(t, 2, b.committed["in"].Offset)
 }
 
+// A row that fails for ever does not hold a release up: what is not committed is done again by whoever has the task next, for whom that was no crash.
+func TestRegressionReleaseDoesNotWaitForARowThatFailsForEver(t *testing.T) {
+	fails := map[string]int{"b": -1}
+	cfg := Config{Spec: rowsSpec(retry.Ordered(steady, retry.Attempts(retry.Forever)), fails, StreamTime, nil), CommitInterval: time.Hour, Announce: true}
+	b := &bed{world: newWorld(t, cfg)}
+	b.step(Tick{})
+	require.True(t, b.said().Running)
+	b.feed(0, batch(2, rec(0, "a", "1", 1), rec(1, "b", "1", 2)))
+	b.step(Commit{})
+	b.until(5)
+	began := b.now
+	b.step(Release{})
+	for i := 0; i < 5 && b.owner.State() != StateReleased; i++ {
+		b.until(1)
+	}
+	require.Equal(t, StateReleased, b.owner.State())
+	require.LessOrEqual(t, b.now.Sub(began), 250*time.Millisecond)
+	require.NoError(t, b.owner.Err())
+	require.Zero(t, b.committed["in"].Offset)
+	require.False(t, b.said().Running)
+	b.step(Resume{})
+	require.NotEqual(t, StateRunning, b.owner.State(), "there is nothing left to go on with")
+	fails["b"] = 0
+	b.start(cfg)
+	b.feed(0, batch(2, rec(0, "a", "1", 1), rec(1, "b", "1", 2)))
+	b.step(Commit{})
+	require.EqualValues(t, 2, b.committed["in"].Offset)
+	require.Zero(t, b.said().Starts)
+}
+
+// One that is taken back at once says that it was not carried out in full.
+func TestReleaseThatIsTakenBackFromATaskThatHasForgoneItsCommit(t *testing.T) {
+	b := &bed{world: newWorld(t, Config{
+		Spec: rowsSpec(retry.Ordered(steady, retry.Attempts(retry.Forever)), map[string]int{"b": -1}, StreamTime, nil), CommitInterval: time.Hour, Announce: true,
+	})}
+	b.step(Tick{})
+	b.feed(0, batch(2, rec(0, "a", "1", 1), rec(1, "b", "1", 2)))
+	b.step(Commit{})
+	b.until(5)
+	b.holdCommits = true
+	b.step(Release{})
+	b.until(3)
+	require.Equal(t, StateReleasing, b.owner.State())
+	acts := b.owner.Step(b.now, Resume{})
+	require.Contains(t, acts, Released{Forgone: true})
+	b.commit(nil)
+	require.Equal(t, StateReleased, b.owner.State())
+}
+
 func redriven(offset int64, n int) Record {
 	l := retry.Letter{Origin: retry.Origin{Topic: "in", Partition: 1, Offset: 41}, Attempts: 3, Class: "x", Message: "bad", Redriven: n}
 	h := taskHeaders(l.AppendHeaders(nil, []retry.Header{{Key: "own", Value: []byte("1")}}))

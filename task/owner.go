@@ -18,6 +18,7 @@ type Owner struct {
 	budget    int       // records that one Work step takes
 	commitNow bool      // Commit{} came
 	releasing bool      // Release{} waits for its answer
+	patience  int64     // ms since the epoch: rows whose next try comes later do not hold the release up
 	lost      bool
 	sealed    *Sealed // to be said when its first leg is acknowledged
 	actions   []Action
@@ -161,6 +162,7 @@ func (o *Owner) tick() {
 
 func (o *Owner) release() {
 	o.releasing, o.t.draining = true, true
+	o.patience = o.now.UnixMilli() + releasePatience
 	if o.t.crew != nil {
 		o.t.cancelled()
 		o.do(Cancel{})
@@ -185,6 +187,11 @@ func (o *Owner) resume() {
 	switch {
 	case o.lost && o.state != StateFailed:
 		o.fail(fmt.Errorf("task %v: resumed after it was lost: %w", o.t.cfg.ID, ErrLost))
+	case o.t.dead: // whoever asked hears that there is nothing to go on with
+		if o.releasing {
+			o.releasing = false
+			o.do(Released{Forgone: true})
+		}
 	case o.state == StateReleased, o.state == StateReleasing && o.t.Err() == nil:
 		if o.releasing {
 			o.do(Released{})
@@ -244,6 +251,9 @@ func (o *Owner) settle() {
 	}
 	if o.sealDue() {
 		o.seal()
+	}
+	if o.heldUp() {
+		o.sealed = o.t.forgo()
 	}
 	if !o.t.Outstanding() {
 		o.commitNow = o.commitNow && o.t.failure.emitting // there was nothing to commit
@@ -312,7 +322,7 @@ func (o *Owner) finish() {
 	}
 	if o.releasing && (o.state == StateReleased || o.state == StateFailed) {
 		o.releasing = false
-		o.do(Released{})
+		o.do(Released{Forgone: o.t.dead && !o.lost && o.state == StateReleased})
 	}
 }
 

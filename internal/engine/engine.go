@@ -189,7 +189,7 @@ func (e *Engine) handle(ev Event) {
 	case TaskNoted:
 		e.note(Notice{Kind: NoticeFailure, Task: ev.Task, Err: ev.Note.Err, Failure: &ev.Note})
 	case TaskReleased:
-		e.taskReleased(ev.Task, ev.Epoch)
+		e.taskReleased(ev)
 	case TaskClosed:
 		e.taskClosed(ev.Task, ev.Epoch)
 	case TaskFailed:

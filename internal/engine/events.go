@@ -77,8 +77,9 @@ type (
 	TaskSealed struct{ Sealed *task.Sealed }
 	// TaskReleased, TaskClosed and TaskFailed say what a task's owner answered.
 	TaskReleased struct {
-		Task  task.ID
-		Epoch uint64
+		Task    task.ID
+		Epoch   uint64
+		Forgone bool
 	}
 	TaskClosed struct {
 		Task  task.ID

@@ -22,6 +22,7 @@ type life struct {
 	since   time.Time
 	paused  time.Time // when the release under way was asked for
 	failed  bool      // its owner has failed
+	hollow  bool      // its owner was released without its last commit, and cannot go on
 	stuck   bool
 	again   bool      // assigned while closing: it goes on as then when it has ended
 	then    Role      // with again
@@ -126,17 +127,28 @@ func (e *Engine) release(l *life) {
 }
 
 func (e *Engine) resume(l *life) {
+	if l.hollow {
+		e.renew(l)
+		return
+	}
 	l.offered = 0
 	e.setLife(l, lifeRunning)
 	e.do(ToTask{Task: l.id, Epoch: l.epoch, Event: task.Resume{}})
 }
 
-func (e *Engine) taskReleased(id task.ID, epoch uint64) {
-	l := e.alive(id, epoch)
+func (e *Engine) taskReleased(ev TaskReleased) {
+	l := e.alive(ev.Task, ev.Epoch)
 	if l == nil {
 		return
 	}
+	if ev.Forgone {
+		l.hollow = true
+		e.dropHoles(l) // it repairs nothing any more
+	}
 	if l.asked--; l.asked > 0 || l.state != lifeReleasing {
+		if l.hollow && l.state == lifeRunning {
+			e.renew(l)
+		}
 		return // the answer to a release that was taken back: the task has run since, and may run still
 	}
 	if l.holed() {
@@ -154,9 +166,15 @@ func (e *Engine) released(l *life) {
 	}
 }
 
-// forgetFailed drops what a task that has failed has made and not committed. Whoever has it next makes it again, and must not be overtaken.
+// renew begins a task anew at its last commit, whose owner has nothing left to go on with.
+func (e *Engine) renew(l *life) {
+	e.closeLife(l)
+	l.again, l.then = true, Active
+}
+
+// forgetFailed drops what a task that has failed, or has forgone its last commit, has made and not committed. Whoever has it next makes it again, and must not be overtaken.
 func (e *Engine) forgetFailed(l *life) {
-	if l.failed {
+	if l.failed || l.hollow {
 		e.do(ToSender{Event: ForgetTask{Task: l.id, Epoch: l.epoch}})
 	}
 }

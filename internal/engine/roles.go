@@ -117,7 +117,7 @@ func (e *Engine) activate(l *life) {
 
 // reborn goes on with a life whose owner has ended, in its next role, with its stores as they are.
 func (e *Engine) reborn(l *life) {
-	l.again, l.lacked = false, l.lackedByOwner()
+	l.again, l.hollow, l.lacked = false, false, l.lackedByOwner()
 	l.ends, l.holes = nil, nil
 	e.do(FreeReaders{Task: l.id, Epoch: l.key})
 	if l.then == Active {

@@ -304,7 +304,7 @@ func (l *taskLoop) carry(actions []task.Action) {
 			r.post(engine.TaskNoted{Task: id, Epoch: epoch, Note: a.Note})
 		case task.Released:
 			fail.Point("task.released")
-			r.post(engine.TaskReleased{Task: id, Epoch: epoch})
+			r.post(engine.TaskReleased{Task: id, Epoch: epoch, Forgone: a.Forgone})
 		case task.Closed:
 			l.closed = true
 			fail.Point("task.closed")

@@ -159,7 +159,7 @@ func (t *Task) carry(actions []task.Action) {
 		case task.Replayed:
 			p.Tell(engine.TaskReplays{Task: id, Epoch: epoch, Replay: a.Replay})
 		case task.Released:
-			p.Tell(engine.TaskReleased{Task: id, Epoch: epoch})
+			p.Tell(engine.TaskReleased{Task: id, Epoch: epoch, Forgone: a.Forgone})
 		case task.Closed:
 			t.closed = true
 			delete(p.Tasks, t.Key)
