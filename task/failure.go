@@ -228,7 +228,7 @@ func (t *Task) holdOff(until int64, why string) {
 func (f *failure) clock(now int64) {
 	f.until = min(f.until, now+f.long)
 	for i := range f.tries {
-		if tr := &f.tries[i]; tr.attempt > 0 {
+		if tr := &f.tries[i]; tr.waits() {
 			tr.due = min(tr.due, f.until)
 		}
 	}

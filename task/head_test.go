@@ -28,6 +28,70 @@ func TestAttemptsOfTheHeadBehindAGapSurviveADeploy(t *testing.T) {
 	require.ErrorContains(t, b.failed, "after 4 attempts")
 }
 
+// What an error has asked for is waited for over a restart too, also where it is longer than the policy's longest wait.
+func TestLongWaitOfTheHeadSurvivesARestart(t *testing.T) {
+	for name, how := range map[string]error{"snooze": retry.Snooze(3 * time.Hour), "after": retry.After(errBad, 3*time.Hour)} {
+		for _, clean := range []bool{true, false} {
+			for _, forever := range []bool{true, false} {
+				opts := []retry.Option{steady}
+				if forever {
+					opts = append(opts, retry.Attempts(retry.Forever))
+				}
+				b := newBed(t, retry.Ordered(opts...))
+				b.fails["x"], b.how["x"] = 1, how
+				b.bring("a:x")
+				began := b.now
+				if clean {
+					b.step(Release{})
+				} else {
+					b.commitNow()
+				}
+				b.now = b.now.Add(time.Hour)
+				b.start(b.cfg)
+				b.step(Tick{})
+				b.bring("a:x")
+				for i := 0; i < 9 && b.ran["x"] < 2; i++ {
+					b.now = b.wake
+					b.step(Tick{})
+					b.work()
+				}
+				require.Equal(t, 2, b.ran["x"], name)
+				require.WithinDuration(t, began.Add(3*time.Hour), b.now, time.Second, name)
+			}
+		}
+	}
+}
+
+// The times of a commit may be of a clock that was far ahead: nothing waits for that.
+func TestRegressionDueOfAClockThatWasAheadIsBounded(t *testing.T) {
+	year := 365 * 24 * time.Hour
+	for _, c := range []struct {
+		policy     retry.Policy
+		first, due time.Duration // from now
+		most       time.Duration
+	}{
+		{retry.Ordered(steady), year, year + time.Minute, time.Minute},
+		{retry.Ordered(steady), 0, year, 24 * time.Hour},
+		{retry.Ordered(steady, retry.MaxAge(time.Hour)), 0, year, time.Hour},
+		{retry.Ordered(steady, retry.Attempts(retry.Forever)), 0, year, 7 * 24 * time.Hour},
+		{retry.Ordered(steady, retry.Attempts(retry.Forever)), year, 0, 0},
+	} {
+		b := newBed(t, c.policy)
+		at := func(d time.Duration) int64 { return b.now.Add(d).UnixMilli() }
+		m := retry.Metadata{StreamTime: -1, Suspect: -1, Head: &retry.Head{Attempt: 1, First: at(c.first), Due: at(c.due)}}
+		text, ok := m.Encode(0)
+		require.True(t, ok)
+		b.committed["in"] = InputOffset{TopicPartition: TopicPartition{"in", 1}, Metadata: text}
+		b.start(b.cfg)
+		b.step(Tick{})
+		b.bring("a:x")
+		b.now = b.now.Add(c.most)
+		b.step(Tick{})
+		b.work()
+		require.Equal(t, 1, b.ran["x"], "%+v", c)
+	}
+}
+
 // A Snooze is no attempt, but the record's age is kept over a deploy.
 func TestAgeOfASnoozeSurvivesADeploy(t *testing.T) {
 	b := newBed(t, retry.Ordered(steady, retry.MaxAge(time.Hour), retry.ThenSkip()))

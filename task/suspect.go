@@ -2,6 +2,7 @@ package task
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/understudy-streams/understudy/retry"
 )
@@ -91,9 +92,26 @@ func (t *Task) restored(i int, m *retry.Metadata) {
 	if m.Head != nil {
 		t.failure.tries[i] = tries{offset: t.commit.positions[i], attempt: m.Head.Attempt, first: m.Head.First, due: m.Head.Due}
 		t.failure.troubled = true
-		t.failure.until, t.failure.long = max(t.failure.until, m.Head.Due), t.failure.set.Most.Milliseconds()
+		t.failure.awaitHead(m.Head)
 	}
 }
+
+// awaitHead takes over the wait of a record that another runner has tried. That is kept to, however long an error has asked for, but its times may
+// be of a clock that was wrong, or was set: no wait is longer than the time from the first failure to the next try, nor than the record may
+// become old.
+func (f *failure) awaitHead(h *retry.Head) {
+	if h.Due <= f.until {
+		return
+	}
+	most := longestWait
+	if f.set.MaxAge > 0 {
+		most = f.set.MaxAge.Milliseconds()
+	}
+	f.until, f.long = h.Due, min(max(h.Due-h.First, 0), most)
+}
+
+// longestWait bounds, in milliseconds, what is waited for after a restart where a record may become as old as it likes: a week.
+const longestWait = int64(7 * 24 * time.Hour / time.Millisecond)
 
 // suspectAllows says whether the record at the head may be taken now. If not, a commit comes first, or the record has been ended.
 func (t *Task) suspectAllows(i int, r *Record) bool {
