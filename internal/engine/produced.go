@@ -35,6 +35,8 @@ func (e *ProduceError) Error() string {
 		s += "; raise message.timestamp.after.max.ms of the topic, or correct the timestamps"
 	case kcode.InvalidRecord:
 		s += "; the topic, or what checks its records, does not take this one: correct what is written, or the topic's configuration"
+	case kcode.PolicyViolation:
+		s += "; a policy of the cluster forbids it: let whoever runs the cluster allow the application to write to the topic"
 	case kcode.TopicAuthorizationFailed:
 		s += "; the application's principal needs WRITE on the topic"
 	}
@@ -89,7 +91,7 @@ func (s *Sender) answered(l *lane, p ProducedPart) {
 		l.leader = unknownLeader
 		s.retry(l)
 	case kcode.RequestTimedOut, kcode.NotEnoughReplicas, kcode.NotEnoughReplicasAppended, kcode.CoordinatorNotAvailable,
-		kcode.CoordinatorLoadInProgress, kcode.ConcurrentTransactions:
+		kcode.CoordinatorLoadInProgress, kcode.ConcurrentTransactions, kcode.ThrottlingQuotaExceeded:
 		s.retry(l)
 	case kcode.Unknown, kcode.CorruptMessage: // something went wrong at the broker, or on the way there
 		if l.tries < oddTries {
