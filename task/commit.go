@@ -165,6 +165,7 @@ func (t *Task) Committed(err error) {
 		}
 	}
 	t.stats.Commits++
+	t.passTurn()
 	if c.unblocks {
 		c.unblocks, c.blocked = false, false
 	}
@@ -177,6 +178,7 @@ func (t *Task) Committed(err error) {
 // later ones the second.
 func (t *Task) abandon(covered, later error) {
 	t.dead = true
+	t.passTurn()
 	t.drop()
 	c := &t.commit
 	t.call(c.covered, covered)

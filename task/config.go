@@ -52,6 +52,9 @@ type Config struct {
 	Seed    uint64 // of the hash tables; their order is never observable
 	// Clock is asked for the time when a unit has failed, so that no try comes early; nil is the time of the step.
 	Clock func() time.Time
+	// Turn gives the only task of a process leave (take is true) to run a record in the middle of which a process has died, until it gives the
+	// turn back (take is false). Nil is a task that is alone in its process.
+	Turn func(id ID, take bool) bool
 	// Beat is called before each unit, which runs the user's code, with the record that the unit is about, for the watchdog: the input and
 	// the offset, or -1 and -1 where there is none. It may be nil.
 	Beat func(input int, offset int64)

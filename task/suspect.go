@@ -20,6 +20,7 @@ type suspects struct {
 	inputs []suspectInput
 	from   []int64                  // where this life began
 	trials map[*retry.Item]struct{} // records put aside whose entries have been committed as tried
+	turn   bool                     // no other task of the process runs a suspect
 }
 
 type suspectInput struct {
@@ -156,7 +157,12 @@ func (t *Task) alone(i int, in *suspectInput, r *Record) bool {
 		}
 		return false
 	}
-	if r.Offset == in.died && !in.waited {
+	if r.Offset == in.died && t.cfg.Turn != nil {
+		if !t.takeTurn() {
+			t.holdOff(t.now+turnWait, "another task of the process runs a record in the middle of which a process has died, as it has of this one")
+			return false
+		}
+	} else if r.Offset == in.died && !in.waited {
 		in.waited = true
 		t.holdOff(t.now+int64(t.failure.random()%uint64(min(in.deaths, 3)*carefulWait+1)), "a process has died in the middle of a record, and others of it may be suspected")
 		return false
@@ -168,6 +174,32 @@ func (t *Task) alone(i int, in *suspectInput, r *Record) bool {
 	in.named = r.Offset
 	t.commitFirst()
 	return false
+}
+
+// turnWait is how long a task waits before it asks for its turn again, in milliseconds.
+const turnWait = 50
+
+// takeTurn asks for the turn to run a suspect. Of tasks that have died together one at a time is in the middle of one, so that the next death
+// counts against no innocent record a second time.
+func (t *Task) takeTurn() bool {
+	s := &t.failure.suspects
+	s.turn = s.turn || t.cfg.Turn(t.cfg.ID, true)
+	return s.turn
+}
+
+// passTurn gives the turn back when the commits name no record of this task any more.
+func (t *Task) passTurn() {
+	s := &t.failure.suspects
+	if !s.turn {
+		return
+	}
+	for i := range s.inputs {
+		if s.inputs[i].named >= 0 && !t.dead {
+			return
+		}
+	}
+	s.turn = false
+	t.cfg.Turn(t.cfg.ID, false)
 }
 
 // survived notes that records were processed while crashes are suspected of some: the commit that names one is followed by another at once, or

@@ -124,3 +124,73 @@ func TestSuspectThatStoppedTheTaskIsTriedAgain(t *testing.T) {
 	require.NoError(t, b.failed)
 	require.Equal(t, 1, b.ran["x"])
 }
+
+// Tasks that have died together run their suspects one after the other: a process that dies again has been in the middle of one of them only.
+func TestSuspectsOfAProcessAreRunOneAtATime(t *testing.T) {
+	var holder any
+	beds := make([]*bed, 3)
+	for i := range beds {
+		b := newBed(t, retry.Ordered(retry.ThenDeadLetter(), retry.Crashes(5)))
+		b.committed["in"] = suspected(t, 0)
+		b.cfg.Announce = true
+		b.cfg.Turn = func(_ ID, take bool) bool {
+			if !take && holder == b {
+				holder = nil
+			}
+			if take && holder == nil {
+				holder = b
+			}
+			return !take || holder == b
+		}
+		beds[i] = b
+	}
+	for _, b := range beds {
+		b.crash()
+		b.commitNow()
+		b.holdCommits = true
+	}
+	inTheMiddle := func() (n int) {
+		for _, b := range beds {
+			if b.owner.t.failure.suspects.inputs[0].named == 0 {
+				n++
+			}
+		}
+		return n
+	}
+	for i := range 40 {
+		for _, b := range beds {
+			if i == 0 {
+				b.bring("a:x", "b:1")
+			}
+			b.until(1)
+			b.step(Tick{})
+			b.work()
+			require.LessOrEqual(t, inTheMiddle(), 1)
+			for len(b.seals) > 0 && len(b.unacked) == 0 {
+				b.commit(nil)
+			}
+			b.work()
+		}
+	}
+	for _, b := range beds {
+		b.holdCommits = false
+		b.commitNow()
+		require.EqualValues(t, 2, b.committed["in"].Offset)
+		require.Zero(t, b.letters())
+	}
+	require.Nil(t, holder, "and nobody keeps the turn")
+}
+
+// A task that is lost while it has the turn does not keep it.
+func TestTaskThatIsLostGivesItsTurnBack(t *testing.T) {
+	held := false
+	b := newBed(t, retry.Ordered(retry.ThenDeadLetter(), retry.Crashes(5)))
+	b.committed["in"] = suspected(t, 0)
+	b.cfg.Turn = func(_ ID, take bool) bool { held = take; return true }
+	b.crash()
+	b.holdCommits = true
+	b.bring("a:x")
+	require.True(t, held)
+	b.step(Lost{})
+	require.False(t, held)
+}

@@ -22,6 +22,7 @@ type tasks struct {
 	by map[lifeKey]*taskLoop
 
 	beside sync.WaitGroup // workers
+	turn   turn
 }
 
 func newTasks(r *Runtime) *tasks { return &tasks{r: r, by: map[lifeKey]*taskLoop{}} }
@@ -42,7 +43,7 @@ func (t *tasks) start(a engine.StartTask) {
 	l.ctx, l.cancel = context.WithCancelCause(t.r.work)
 	c := task.Config{
 		ID: a.Task, Epoch: a.Epoch, Positions: a.Positions, Committed: a.Committed, Announce: true, Clock: time.Now, StreamTime: a.StreamTime, Refused: a.Refused, Workers: true,
-		Beat: l.pulse.beat,
+		Beat: l.pulse.beat, Turn: t.turn.ask,
 	}
 	c = t.r.cfg.NewTask(l.ctx, c)
 	if ts := t.r.stores.of(a.Task, a.Stores); ts != nil {
