@@ -270,7 +270,7 @@ func TestReport(t *testing.T) {
 	w.traceMessage(to(b, 0), virtual.Got, modelbroker.HeartbeatResponse{Code: kcode.RebalanceInProgress})
 	w.traceMessage(to(b, 1), virtual.Sent, modelbroker.OffsetCommitRequest{Generation: 4, Offsets: []task.InputOffset{{TopicPartition: tp, Offset: 42}}})
 	at(2101)
-	w.traceTaskAction(&taskRun{p: a, key: virtual.LifeKey{Task: id}}, task.Seal{Sealed: &task.Sealed{Seq: 5, Offsets: []task.InputOffset{{TopicPartition: tp, Offset: 44}}}})
+	w.trace.TaskAction(w.scene(a), virtual.LifeKey{Task: id}, task.Seal{Sealed: &task.Sealed{Seq: 5, Offsets: []task.InputOffset{{TopicPartition: tp, Offset: 44}}}})
 	w.oracle.running(b, id)
 
 	if *update {

@@ -75,7 +75,7 @@ func (o *oracle) synced(c *virtual.Call, r modelbroker.SyncGroupResponse) {
 	if !ok || of(c.Link.Process) == nil {
 		return
 	}
-	plan, ok := planIn(r.Assignment)
+	plan, ok := virtual.PlanIn(r.Assignment)
 	if !ok {
 		o.w.violated("%s is handed an assignment that nobody can read", of(c.Link.Process).name)
 		return
@@ -84,15 +84,6 @@ func (o *oracle) synced(c *virtual.Call, r modelbroker.SyncGroupResponse) {
 	if len(req.Plan) > 0 {
 		o.rounds.plan()
 	}
-}
-
-func planIn(b []byte) (assignor.PlanData, bool) {
-	a, err := assignor.DecodeAssignment(b)
-	if err != nil || len(a.UserData) == 0 {
-		return assignor.PlanData{}, err == nil
-	}
-	plan, err := assignor.DecodePlanData(a.UserData)
-	return plan, err == nil
 }
 
 // before notes who follows what, before a step that may bring an assignment.

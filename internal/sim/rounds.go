@@ -9,6 +9,7 @@ import (
 	"github.com/understudy-streams/understudy/internal/engine"
 	"github.com/understudy-streams/understudy/internal/group"
 	"github.com/understudy-streams/understudy/internal/modelbroker"
+	"github.com/understudy-streams/understudy/internal/virtual"
 	"github.com/understudy-streams/understudy/task"
 )
 
@@ -106,7 +107,7 @@ func (r *rounds) count(asked bool) {
 func (r *rounds) finds(g modelbroker.GroupView) bool {
 	cold, found := map[learner]bool{}, false
 	for _, m := range g.Members {
-		p, _ := planIn(m.Assignment)
+		p, _ := virtual.PlanIn(m.Assignment)
 		for _, in := range p.Learners {
 			l := learner{m.ID, in.Task}
 			if !in.Instant {
@@ -122,7 +123,7 @@ func (r *rounds) finds(g modelbroker.GroupView) bool {
 func planText(g modelbroker.GroupView) string {
 	var b strings.Builder
 	for _, m := range g.Members {
-		p, _ := planIn(m.Assignment)
+		p, _ := virtual.PlanIn(m.Assignment)
 		fmt.Fprintln(&b, m.ID, p.Active, p.Marks, p.Learners, p.Standbys)
 	}
 	return b.String()
@@ -133,7 +134,7 @@ func (r *rounds) whole() {
 	w := r.o.w
 	g := w.Broker.Group(groupName)
 	for _, m := range g.Members {
-		plan, ok := planIn(m.Assignment)
+		plan, ok := virtual.PlanIn(m.Assignment)
 		if p := r.o.members[m.ID]; !ok || p == nil || p.plan.generation != g.Generation || p.plan.Digest != plan.Digest || plan.Generation != g.Generation {
 			w.violated("%s does not have the plan of generation %d", nameOf(p), g.Generation)
 		}

@@ -31,7 +31,7 @@ func of(p *virtual.Process) *process {
 }
 
 func (p *process) Event(ev engine.Event) {
-	p.w.traceEvent(p, ev)
+	p.w.trace.Event(p.w.scene(p), ev)
 	p.before(ev)
 }
 
@@ -39,7 +39,7 @@ func (p *process) Stepped() { p.w.oracle.viewed(p) }
 
 func (p *process) Action(a engine.Action) (taken bool) {
 	o := &p.w.oracle
-	p.w.traceAction(p, a)
+	p.w.trace.Action(p.w.scene(p), a)
 	switch a := a.(type) {
 	case engine.MemberAction:
 		o.leaves(p, a.Action)
@@ -90,7 +90,7 @@ func (p *process) SenderAction(a engine.SenderAction) {
 			for _, g := range b.Groups {
 				records += len(g.Records())
 			}
-			p.w.hidden(p, b.Topic, task.ID{Partition: b.Partition}, int64(b.FirstSequence), int64(records))
+			p.w.trace.Hidden(p.w.scene(p), b.Topic, task.ID{Partition: b.Partition}, int64(b.FirstSequence), int64(records))
 		}
 	case engine.DisconnectProduce:
 		p.w.note(p, "cuts its produce connections", task.ID{}, 0, 0)
@@ -121,7 +121,7 @@ func (p *process) TaskEvent(t *virtual.Task, ev task.Event) {
 		p.w.oracle.stopped(p, t.Key.Task)
 	}
 	if _, ok := ev.(task.Work); !ok {
-		p.w.traceTask(p.runs[t.Key], ev)
+		p.w.trace.TaskEvent(p.w.scene(p), t.Key, ev)
 	}
 }
 
@@ -133,7 +133,7 @@ func (p *process) TaskStepped(*virtual.Task) {
 
 func (p *process) TaskAction(t *virtual.Task, a task.Action) {
 	r := p.runs[t.Key]
-	p.w.traceTaskAction(r, a)
+	p.w.trace.TaskAction(p.w.scene(p), t.Key, a)
 	switch a := a.(type) {
 	case task.Seal:
 		if r.view != nil {

@@ -24,7 +24,7 @@ type world struct {
 	hosts     []*host
 	source    source
 	oracle    oracle
-	trace     trace
+	trace     virtual.Trace
 	healed    bool // no more faults
 	ending    bool // nothing is started any more
 	failed    error
@@ -46,13 +46,13 @@ func Run(cfg Config) Result {
 
 func (w *world) result() Result {
 	r := Result{
-		Seed: w.cfg.Seed, Err: w.failed, Hash: w.trace.hash, Events: w.Events, Virtual: w.Now.Sub(epoch), Faults: w.faults, Seen: w.seen, Moves: w.oracle.moves,
+		Seed: w.cfg.Seed, Err: w.failed, Hash: w.trace.Hash, Events: w.Events, Virtual: w.Now.Sub(epoch), Faults: w.faults, Seen: w.seen, Moves: w.oracle.moves,
 	}
 	if !w.whole.IsZero() {
 		r.Healed = w.whole.Sub(epoch.Add(faultTime))
 	}
 	if w.failed != nil {
-		r.Concerned, r.Around, r.Trace = w.concerned.String(), w.trace.last(60, w.concerned), w.trace.last(120, 0)
+		r.Concerned, r.Around, r.Trace = partNames(w.concerned), w.trace.Last(60, w.concerned), w.trace.Last(120, 0)
 	}
 	return r
 }

@@ -1,4 +1,4 @@
-package sim
+package virtual
 
 import (
 	"fmt"
@@ -11,40 +11,40 @@ import (
 )
 
 // concerns says of what kind a message is, "" for one that is not worth a line, and which partitions it is about.
-func concerns(msg any) (kind string, on parts) {
+func (t *Trace) concerns(msg any) (kind string, on Parts) {
 	switch m := msg.(type) {
 	case modelbroker.ProduceRequest:
 		for i := range m.Batches {
-			on |= partOf(m.Batches[i].TopicPartition)
+			on |= t.part(m.Batches[i].TopicPartition)
 		}
 		return "produce", on
 	case modelbroker.ProduceResponse:
 		for i := range m.Parts {
-			on |= partOf(m.Parts[i].TopicPartition)
+			on |= t.part(m.Parts[i].TopicPartition)
 		}
 		return "produced", on
 	case modelbroker.FetchResponse:
 		for i := range m.Parts {
 			if part := &m.Parts[i]; len(part.Records) > 0 || part.Code != kcode.None {
-				kind, on = "fetched", on|partOf(part.TopicPartition)
+				kind, on = "fetched", on|t.part(part.TopicPartition)
 			}
 		}
 		return kind, on
 	case modelbroker.OffsetCommitRequest:
 		for i := range m.Offsets {
-			on |= partOf(m.Offsets[i].TopicPartition)
+			on |= t.part(m.Offsets[i].TopicPartition)
 		}
 		return "commit", on
 	case modelbroker.OffsetCommitResponse:
 		return "committed", 0
 	case modelbroker.OffsetFetchResponse:
 		for i := range m.Parts {
-			on |= partOf(m.Parts[i].TopicPartition)
+			on |= t.part(m.Parts[i].TopicPartition)
 		}
 		return "offsets", on
 	case modelbroker.ListOffsetsResponse:
 		for i := range m.Parts {
-			on |= partOf(m.Parts[i].TopicPartition)
+			on |= t.part(m.Parts[i].TopicPartition)
 		}
 		return "ends", on
 	case modelbroker.HeartbeatResponse:
@@ -172,7 +172,7 @@ func kindOf(k assignor.Kind) string {
 
 // given is what a plan says for a member.
 func given(assignment []byte) string {
-	p, ok := planIn(assignment)
+	p, ok := PlanIn(assignment)
 	if !ok {
 		return ""
 	}
@@ -226,4 +226,14 @@ func answer(code kcode.Code, format string, args ...any) string {
 		return code.Error()
 	}
 	return fmt.Sprintf(format, args...)
+}
+
+// PlanIn is what the leader's plan says for a member in its assignment; false if nobody can read it.
+func PlanIn(b []byte) (assignor.PlanData, bool) {
+	a, err := assignor.DecodeAssignment(b)
+	if err != nil || len(a.UserData) == 0 {
+		return assignor.PlanData{}, err == nil
+	}
+	plan, err := assignor.DecodePlanData(a.UserData)
+	return plan, err == nil
 }
