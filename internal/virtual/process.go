@@ -10,13 +10,14 @@ import (
 
 // Host is a machine with a disk. At most one process runs on it.
 type Host struct {
-	Disk   *statestore.Memory
-	Paused time.Time     // its process gets no event before
-	CutOut time.Time     // nothing of it arrives before
-	CutIn  time.Time     // nothing arrives at it before
-	Stuck  time.Time     // no write to its disk ends before
-	Skew   time.Duration // of its wall clock
-	Slow   float64       // how many times as long it takes for everything; 0 is 1
+	Disk       *statestore.Memory
+	Paused     time.Time     // its process gets no event before
+	CutOut     time.Time     // nothing of it arrives before
+	CutIn      time.Time     // nothing arrives at it before
+	Stuck      time.Time     // no write to its disk ends before
+	Skew       time.Duration // of its wall clock
+	WriteDelay time.Duration // of every write to its disk
+	Slow       float64       // how many times as long it takes for everything; 0 is 1
 }
 
 // slowed is how long something takes here that takes d elsewhere.

@@ -109,6 +109,7 @@ func (p *Process) write(id task.ID, f func()) {
 		d = w.UpTo(2 * time.Second)
 		p.watch.SlowWrite(d)
 	}
+	d += p.Host.WriteDelay
 	if stuck := p.Host.Stuck.Sub(w.Now); stuck > 0 {
 		d += stuck
 	}

@@ -2,6 +2,7 @@ package streamstest
 
 import (
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/understudy-streams/understudy/retry"
@@ -36,7 +37,7 @@ type TB interface {
 	Cleanup(f func())
 }
 
-// Option is an option of [New].
+// Option is an option of [New] or [NewCluster].
 type Option func(*settings)
 
 type settings struct {
@@ -45,6 +46,16 @@ type settings struct {
 	hold          bool
 	start         time.Time
 	build         []streams.BuildOption
+	failure       retry.Policy // as in build
+	named         bool         // ApplicationID was given
+
+	// Of a cluster.
+	members     int
+	seed        uint64
+	config      streams.Config
+	change      func(member int, cfg *streams.Config)
+	clusterOnly []string // options that a Driver does not have
+	driverOnly  []string // and those that a Cluster does not have
 }
 
 // Partitions sets the number of partitions of a topic, which is 1 otherwise. With 0 the topic does not exist.
@@ -53,19 +64,23 @@ func Partitions(topic string, n int32) Option {
 }
 
 // HoldCommits leaves commits to [Driver.Commit]. Records are processed all the same when they are piped.
-func HoldCommits() Option { return func(s *settings) { s.hold = true } }
+func HoldCommits() Option {
+	return func(s *settings) { s.hold, s.driverOnly = true, append(s.driverOnly, "HoldCommits") }
+}
 
 // StartAt sets the wall clock. It starts at the beginning of 2024 otherwise.
 func StartAt(at time.Time) Option { return func(s *settings) { s.start = at } }
 
 // ApplicationID sets the application id, the prefix of internal topics. It is "test" otherwise. A topology that
 // was built already has its own.
-func ApplicationID(id string) Option { return func(s *settings) { s.applicationID = id } }
+func ApplicationID(id string) Option {
+	return func(s *settings) { s.applicationID, s.named = id, true }
+}
 
 // OnFailure sets the policy of sources that name none, as [streams.Config] does. Otherwise they stop at the first failure, so that a test
 // sees its error at once.
 func OnFailure(p retry.Policy) Option {
-	return func(s *settings) { s.build = []streams.BuildOption{streams.OnFailure(p)} }
+	return func(s *settings) { s.build, s.failure = []streams.BuildOption{streams.OnFailure(p)}, p }
 }
 
 // New builds a topology and starts its tasks. A topology with faults fails the test.
@@ -87,7 +102,7 @@ func NewTopology(t TB, topology *streams.Topology, opts ...Option) *Driver {
 
 func newSettings(opts []Option) settings {
 	o := settings{
-		applicationID: "test", partitions: make(map[string]int32),
+		applicationID: "test", partitions: make(map[string]int32), members: 3, seed: 1,
 		start: time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC),
 	}
 	for _, opt := range opts {
@@ -98,6 +113,9 @@ func newSettings(opts []Option) settings {
 
 func start(t TB, topology *streams.Topology, o settings) *Driver {
 	t.Helper()
+	if len(o.clusterOnly) > 0 {
+		t.Fatalf("streamstest: %s: for NewCluster, not for New", strings.Join(o.clusterOnly, ", "))
+	}
 	d := &Driver{
 		t: t, topology: topology, o: o, now: o.start,
 		topics: make(map[string]*topic), commits: make(map[task.TopicPartition]task.InputOffset),

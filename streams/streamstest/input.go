@@ -10,15 +10,15 @@ import (
 
 // Input writes records to a topic.
 type Input[K, V any] struct {
-	d      *Driver
+	b      Bench
 	topic  string
 	keys   serde.Serde[K]
 	values serde.Serde[V]
 }
 
 // In returns the typed input of a topic.
-func In[K, V any](d *Driver, topic string, keys serde.Serde[K], values serde.Serde[V]) *Input[K, V] {
-	return &Input[K, V]{d: d, topic: topic, keys: serde.For(keys, topic, true), values: serde.For(values, topic, false)}
+func In[K, V any](b Bench, topic string, keys serde.Serde[K], values serde.Serde[V]) *Input[K, V] {
+	return &Input[K, V]{b: b, topic: topic, keys: serde.For(keys, topic, true), values: serde.For(values, topic, false)}
 }
 
 // PipeOption is an option of one piped record.
@@ -42,35 +42,37 @@ func Headers(headers ...streams.Header) PipeOption { return func(p *piped) { p.h
 // ToPartition sets the partition, which follows from the key otherwise; null keys go to partition 0.
 func ToPartition(n int32) PipeOption { return func(p *piped) { p.partition = n } }
 
-// Pipe writes a record and lets the tasks process it. A failure of a task fails the test.
+// Pipe writes a record. A [Driver] lets its tasks process it, and fails the test if one fails; in a [Cluster] it is processed as time goes on.
 func (in *Input[K, V]) Pipe(key K, value V, opts ...PipeOption) {
-	in.d.t.Helper()
+	in.b.tb().Helper()
 	if err := in.TryPipe(key, value, opts...); err != nil {
-		in.d.t.Fatalf("streamstest: pipe to %s: %v", in.topic, err)
+		in.b.tb().Fatalf("streamstest: pipe to %s: %v", in.topic, err)
 	}
 }
 
 // TryPipe is Pipe for a record that may fail: it returns the error that an application would end with.
 func (in *Input[K, V]) TryPipe(key K, value V, opts ...PipeOption) error {
-	in.d.t.Helper()
-	return in.d.pipe(in.topic, encode(in.d, in.keys, key), encode(in.d, in.values, value), opts)
+	in.b.tb().Helper()
+	return in.b.pipe(in.topic, encode(in.b.tb(), in.keys, key), encode(in.b.tb(), in.values, value), opts)
 }
 
 // PipeTombstone writes a record with a null value.
 func (in *Input[K, V]) PipeTombstone(key K, opts ...PipeOption) {
-	in.d.t.Helper()
-	in.d.PipeRaw(in.topic, encode(in.d, in.keys, key), nil, opts...)
+	in.b.tb().Helper()
+	if err := in.b.pipe(in.topic, encode(in.b.tb(), in.keys, key), nil, opts); err != nil {
+		in.b.tb().Fatalf("streamstest: pipe to %s: %v", in.topic, err)
+	}
 }
 
 // encode returns the bytes of a key or value, nil for one that means null.
-func encode[T any](d *Driver, s serde.Serde[T], v T) []byte {
-	d.t.Helper()
+func encode[T any](t TB, s serde.Serde[T], v T) []byte {
+	t.Helper()
 	if n, ok := s.(serde.Nuller[T]); ok && n.Null(v) {
 		return nil
 	}
 	b, err := s.Append([]byte{}, v)
 	if err != nil {
-		d.t.Fatalf("streamstest: encode %v: %v", v, err)
+		t.Fatalf("streamstest: encode %v: %v", v, err)
 	}
 	return b
 }

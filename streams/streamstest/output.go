@@ -17,17 +17,17 @@ type RawRecord struct {
 
 // RawOutput reads a topic as bytes, from its beginning, in the order in which records were written.
 type RawOutput struct {
-	d     *Driver
+	b     Bench
 	topic string
 	next  int
 }
 
 // OutRaw returns the raw output of a topic. Internal topics can be read too.
-func OutRaw(d *Driver, topic string) *RawOutput { return &RawOutput{d: d, topic: topic} }
+func OutRaw(b Bench, topic string) *RawOutput { return &RawOutput{b: b, topic: topic} }
 
 // Read returns the next record, false if there is none yet.
 func (o *RawOutput) Read() (RawRecord, bool) {
-	l := o.d.log(o.topic)
+	l := o.b.log(o.topic)
 	if o.next >= len(l.all) {
 		return RawRecord{}, false
 	}
@@ -57,30 +57,30 @@ type Output[K, V any] struct {
 }
 
 // Out returns the typed output of a topic. It begins with the first record; each Output reads on its own.
-func Out[K, V any](d *Driver, topic string, keys serde.Serde[K], values serde.Serde[V]) *Output[K, V] {
-	return &Output[K, V]{raw: OutRaw(d, topic), keys: serde.For(keys, topic, true), values: serde.For(values, topic, false)}
+func Out[K, V any](b Bench, topic string, keys serde.Serde[K], values serde.Serde[V]) *Output[K, V] {
+	return &Output[K, V]{raw: OutRaw(b, topic), keys: serde.For(keys, topic, true), values: serde.For(values, topic, false)}
 }
 
 // Read returns the next record, false if there is none yet. One that cannot be decoded fails the test.
 func (o *Output[K, V]) Read() (streams.Record[K, V], bool) {
-	o.raw.d.t.Helper()
+	o.raw.b.tb().Helper()
 	raw, ok := o.raw.Read()
 	if !ok {
 		return streams.Record[K, V]{}, false
 	}
 	r := streams.Record[K, V]{NullKey: raw.Key == nil, NullValue: raw.Value == nil, Time: raw.Time, Headers: raw.Headers}
 	if !r.NullKey {
-		r.Key = decode(o.raw.d, o.keys, raw.Key)
+		r.Key = decode(o.raw.b.tb(), o.keys, raw.Key)
 	}
 	if !r.NullValue {
-		r.Value = decode(o.raw.d, o.values, raw.Value)
+		r.Value = decode(o.raw.b.tb(), o.values, raw.Value)
 	}
 	return r, true
 }
 
 // ReadAll returns all records that were not read yet.
 func (o *Output[K, V]) ReadAll() []streams.Record[K, V] {
-	o.raw.d.t.Helper()
+	o.raw.b.tb().Helper()
 	var out []streams.Record[K, V]
 	for r, ok := o.Read(); ok; r, ok = o.Read() {
 		out = append(out, r)
@@ -91,7 +91,7 @@ func (o *Output[K, V]) ReadAll() []streams.Record[K, V] {
 // ReadKeyValues returns the keys and values of all records that were not read yet, without their times and headers. A null is the zero
 // value here.
 func (o *Output[K, V]) ReadKeyValues() []streams.KeyValue[K, V] {
-	o.raw.d.t.Helper()
+	o.raw.b.tb().Helper()
 	var out []streams.KeyValue[K, V]
 	for r, ok := o.Read(); ok; r, ok = o.Read() {
 		out = append(out, streams.KeyValue[K, V]{Key: r.Key, Value: r.Value})
@@ -99,11 +99,11 @@ func (o *Output[K, V]) ReadKeyValues() []streams.KeyValue[K, V] {
 	return out
 }
 
-func decode[T any](d *Driver, s serde.Serde[T], src []byte) T {
-	d.t.Helper()
+func decode[T any](t TB, s serde.Serde[T], src []byte) T {
+	t.Helper()
 	v, err := s.Decode(src)
 	if err != nil {
-		d.t.Fatalf("streamstest: decode %q: %v", src, err)
+		t.Fatalf("streamstest: decode %q: %v", src, err)
 	}
 	return v
 }

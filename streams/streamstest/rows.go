@@ -10,55 +10,72 @@ import (
 	"github.com/understudy-streams/understudy/task"
 )
 
-// Rows reads a store as the next record would see it, uncommitted rows included, over all its partitions.
+// Rows reads a store as the next record would see it, uncommitted rows included, over all its partitions. In a [Cluster] those are at the members
+// that run its tasks; what nobody runs at the moment is not there.
 type Rows[K, V any] struct {
-	d      *Driver
+	b      Bench
 	name   string
 	keys   serde.Serde[K]
 	values serde.Serde[V]
 }
 
 // Store returns the rows of a store. A name that the topology does not have fails the test.
-func Store[K, V any](d *Driver, name string, keys serde.Serde[K], values serde.Serde[V]) *Rows[K, V] {
-	d.t.Helper()
-	s := &Rows[K, V]{d: d, name: name}
-	p := s.partitions()[0]
-	changelog := p.r.spec.Stores[p.store].Changelog
+func Store[K, V any](b Bench, name string, keys serde.Serde[K], values serde.Serde[V]) *Rows[K, V] {
+	b.tb().Helper()
+	s := &Rows[K, V]{b: b, name: name}
+	changelog, found := changelogOf(b.specs(), name)
+	if !found {
+		b.tb().Fatalf("streamstest: no store is named %q", name)
+	}
 	s.keys, s.values = serde.For(keys, changelog, true), serde.For(values, changelog, false)
 	return s
 }
 
-type partition struct {
-	r     *runner
-	store int
-}
-
-// partitions are the tasks that have the store.
-func (s *Rows[K, V]) partitions() []partition {
-	s.d.t.Helper()
-	var all []partition
-	for _, r := range s.d.runners {
-		if i := slices.IndexFunc(r.spec.Stores, func(st task.Store) bool { return st.Spec.Name == s.name }); i >= 0 {
-			all = append(all, partition{r, i})
+// changelogOf names the changelog of a store.
+func changelogOf(specs []*task.Spec, store string) (topic string, found bool) {
+	for _, spec := range specs {
+		for _, st := range spec.Stores {
+			if st.Spec.Name == store {
+				return st.Changelog, true
+			}
 		}
 	}
-	if len(all) == 0 {
-		s.d.t.Fatalf("streamstest: no store is named %q", s.name)
+	return "", false
+}
+
+// shard is a store of one task.
+type shard struct {
+	owner  *task.Owner
+	stores statestore.TaskStores
+	store  int
+}
+
+// shardOf is the store of a name in a task that runs, false if it has none.
+func shardOf(spec *task.Spec, name string, owner *task.Owner, stores statestore.TaskStores) (shard, bool) {
+	i := slices.IndexFunc(spec.Stores, func(st task.Store) bool { return st.Spec.Name == name })
+	return shard{owner, stores, i}, i >= 0
+}
+
+func (d *Driver) shards(store string) (all []shard) {
+	for _, r := range d.runners {
+		if s, ok := shardOf(r.spec, store, r.owner, r.stores); ok {
+			all = append(all, s)
+		}
 	}
 	return all
 }
 
 // Get returns the value of a key, and whether there is one.
 func (s *Rows[K, V]) Get(key K) (value V, found bool) {
-	s.d.t.Helper()
-	k := encode(s.d, s.keys, key)
-	for _, p := range s.partitions() {
-		row, found, err := p.r.owner.Env().Store(p.store).Get(k)
+	s.b.tb().Helper()
+	k := encode(s.b.tb(), s.keys, key)
+	for _, p := range s.b.shards(s.name) {
+		row, found, err := p.owner.Env().Store(p.store).Get(k)
 		if err != nil {
-			s.d.t.Fatalf("streamstest: store %s: %v", s.name, err)
+			s.b.tb().Fatalf("streamstest: store %s: %v", s.name, err)
 		}
 		if found {
-			return decode(s.d, s.values, bytes.Clone(row.Value)), true
+			return decode(s.b.tb(), s.values, bytes.Clone(row.Value)), true
 		}
 	}
 	return value, false
@@ -66,9 +83,9 @@ func (s *Rows[K, V]) Get(key K) (value V, found bool) {
 
 // All returns all rows, sorted by encoded key.
 func (s *Rows[K, V]) All() []streams.KeyValue[K, V] {
-	s.d.t.Helper()
+	s.b.tb().Helper()
 	rows := make(map[string][]byte)
-	for _, p := range s.partitions() {
+	for _, p := range s.b.shards(s.name) {
 		s.collect(p, rows)
 	}
 	keys := make([]string, 0, len(rows))
@@ -78,22 +95,22 @@ func (s *Rows[K, V]) All() []streams.KeyValue[K, V] {
 	slices.Sort(keys)
 	out := make([]streams.KeyValue[K, V], 0, len(keys))
 	for _, k := range keys {
-		out = append(out, streams.KeyValue[K, V]{Key: decode(s.d, s.keys, []byte(k)), Value: decode(s.d, s.values, rows[k])})
+		out = append(out, streams.KeyValue[K, V]{Key: decode(s.b.tb(), s.keys, []byte(k)), Value: decode(s.b.tb(), s.values, rows[k])})
 	}
 	return out
 }
 
 // collect adds the committed rows of a partition, and what was written over them since.
-func (s *Rows[K, V]) collect(p partition, rows map[string][]byte) {
-	s.d.t.Helper()
-	it := p.r.stores.Reader(p.store).Scan(nil, nil, false)
+func (s *Rows[K, V]) collect(p shard, rows map[string][]byte) {
+	s.b.tb().Helper()
+	it := p.stores.Reader(p.store).Scan(nil, nil, false)
 	for it.Next() {
 		rows[string(it.Key())] = append([]byte{}, it.Row().Value...)
 	}
 	if err := it.Close(); err != nil {
-		s.d.t.Fatalf("streamstest: store %s: %v", s.name, err)
+		s.b.tb().Fatalf("streamstest: store %s: %v", s.name, err)
 	}
-	overlay := p.r.owner.Env().Store(p.store)
+	overlay := p.owner.Env().Store(p.store)
 	for i := range overlay.DirtyLen() {
 		key, now, present, _, _ := overlay.Dirty(i)
 		setRow(rows, key, now, present)

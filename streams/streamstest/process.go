@@ -1,0 +1,147 @@
+package streamstest
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/understudy-streams/understudy/internal/engine"
+	"github.com/understudy-streams/understudy/internal/virtual"
+	"github.com/understudy-streams/understudy/statestore"
+	"github.com/understudy-streams/understudy/streams"
+	"github.com/understudy-streams/understudy/task"
+)
+
+// process is a member between a start and an end.
+type process struct {
+	*virtual.Process
+	virtual.Unwatched
+	m      *Member
+	name   string
+	notice func(engine.Notice)
+	stores map[*virtual.Task]statestore.TaskStores // of tasks that run, beside those that have none
+	began  map[*virtual.Task]int                   // which start of a task in the cluster it was
+}
+
+func (m *Member) start() {
+	m.c.t.Helper()
+	m.started++
+	m.err = nil
+	p := &process{m: m, name: m.String(), stores: map[*virtual.Task]statestore.TaskStores{}, began: map[*virtual.Task]int{}}
+	cfg := m.c.config(m.n)
+	m.listen(&cfg)
+	app, err := streams.New(m.c.b, cfg)
+	if err != nil {
+		m.c.t.Fatalf("streamstest: member %v: %v", m, err)
+	}
+	bp := app.Blueprint()
+	bp.Engine.Group.ProcessID = [16]byte{byte(m.n + 1), byte((m.n + 1) >> 8)}
+	bp.Engine.Group.Seed = m.c.world.Rand.Uint64()
+	p.notice = bp.Notice
+	p.Process = m.c.world.NewProcess(virtual.ProcessConfig{
+		Host: &m.host, Watch: p, Engine: bp.Engine, Sender: bp.Sender, Planner: bp.Planner, Topics: m.c.known(),
+		NewTask: func(tc task.Config) task.Config {
+			tc = bp.Task(tc)
+			tc.Partitions = func(topic string) int32 { return m.c.counts[topic] }
+			return tc
+		},
+	})
+	m.p = p
+	m.c.trace.Text(m.scene(), "is started", "", 0)
+	p.Tell(engine.Start{})
+	p.flushLater()
+}
+
+// known are the topics that the application looks at.
+func (c *Cluster) known() []string {
+	all := slices.Concat(c.topology.Sources, c.topology.Sinks)
+	for _, in := range c.topology.Internal {
+		all = append(all, in.Name)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// listen lets the cluster hear of rebalances, beside the listener of the user.
+func (m *Member) listen(cfg *streams.Config) {
+	users := cfg.Listener.Rebalanced
+	cfg.Listener.Rebalanced = func(r streams.RebalanceInfo) {
+		m.c.rounds = append(m.c.rounds, Rebalance{RebalanceInfo: r, Member: m, At: m.c.world.Now})
+		if users != nil {
+			users(r)
+		}
+	}
+}
+
+// flushEvery is how often a disk keeps what was written.
+const flushEvery = 5 * time.Second
+
+func (p *process) flushLater() {
+	wait := max(flushEvery, p.Host.Stuck.Sub(p.m.c.world.Now))
+	p.World.After(wait, p.Process, func() {
+		if !p.Host.Stuck.After(p.World.Now) {
+			if err := p.Host.Disk.Flush(); err != nil {
+				p.m.c.err = fmt.Errorf("member %s: flush: %w", p.name, err)
+			}
+		}
+		p.flushLater()
+	})
+}
+
+// crash ends the process with what its disk has flushed.
+func (m *Member) crash() {
+	m.p.End()
+	m.p = nil
+	m.host.Disk.Crash()
+}
+
+// Exited is called when the application has ended by itself.
+func (p *process) Exited(err error) {
+	m := p.m
+	m.p.End()
+	m.p = nil
+	if err == nil {
+		err = m.host.Disk.Close()
+		m.host.Disk.Crash() // closed and flushed: opens again as it was
+	} else {
+		m.host.Disk.Crash()
+		if e := streams.NewRecordError(err); e != nil {
+			err = e
+		}
+	}
+	if err == nil {
+		return
+	}
+	m.err = err
+	if m.c.err == nil {
+		m.c.err = fmt.Errorf("member %s has ended: %w", p.name, err)
+	}
+}
+
+func (p *process) Event(ev engine.Event) { p.m.c.trace.Event(p.m.c.scene(p), ev) }
+
+func (p *process) Action(a engine.Action) bool {
+	p.m.c.trace.Action(p.m.c.scene(p), a)
+	if n, ok := a.(engine.Note); ok {
+		p.m.c.trace.Notice(p.m.c.scene(p), n.Note)
+		p.notice(n.Note)
+	}
+	return false
+}
+
+func (p *process) TaskStarts(t *virtual.Task, _ engine.StartTask, s statestore.TaskStores) {
+	p.m.c.starts++
+	p.stores[t], p.began[t] = s, p.m.c.starts
+}
+
+func (p *process) TaskEvent(t *virtual.Task, ev task.Event) {
+	p.m.c.trace.TaskEvent(p.m.c.scene(p), t.Key, ev)
+}
+
+func (p *process) TaskAction(t *virtual.Task, a task.Action) {
+	p.m.c.trace.TaskAction(p.m.c.scene(p), t.Key, a)
+	if _, over := a.(task.Closed); over {
+		delete(p.stores, t)
+		delete(p.began, t)
+	}
+}
