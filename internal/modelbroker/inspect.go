@@ -48,6 +48,15 @@ func (b *Broker) Log(tp task.TopicPartition) ([]task.Record, int64) {
 	return records, p.end
 }
 
+// End returns the high watermark of a partition, -1 if the partition is unknown.
+func (b *Broker) End(tp task.TopicPartition) int64 {
+	p, code := b.partition(tp)
+	if code != kcode.None {
+		return -1
+	}
+	return p.end
+}
+
 // Start returns where the log of a partition begins, -1 if the partition is unknown.
 func (b *Broker) Start(tp task.TopicPartition) int64 {
 	p, code := b.partition(tp)

@@ -30,6 +30,7 @@ type Cluster struct {
 	rounds   []Rebalance
 	starts   int // of tasks
 	err      error
+	reported bool      // what happened last
 	instant  time.Time // the last that was played, for as many events as played
 	played   int
 }
@@ -210,6 +211,7 @@ func (c *Cluster) until(condition func() bool, within time.Duration) bool {
 // fail ends the test with what happened last.
 func (c *Cluster) fail(format string, args ...any) {
 	c.t.Helper()
+	c.reported = true
 	c.t.Fatalf("streamstest: at %v: %s\n%s", c.since(c.world.Now), fmt.Sprintf(format, args...), c.report())
 }
 
@@ -223,20 +225,20 @@ const tracedLines = 60
 // Trace returns the last things that happened, one a line: at most n, and at most about a thousand.
 func (c *Cluster) Trace(n int) []string { return c.trace.Last(n, 0) }
 
-// end closes what runs, and says how to play the test again if it has failed.
+// end says how to play the test again if it has failed, and closes what runs.
 func (c *Cluster) end() {
+	t, ok := c.t.(interface {
+		Failed() bool
+		Logf(format string, args ...any)
+	})
+	if ok && t.Failed() && !c.reported {
+		t.Logf("streamstest: %s", c.report())
+	}
 	for _, m := range c.members {
 		if m.p != nil {
 			m.p.End()
 			m.p = nil
 		}
-	}
-	t, ok := c.t.(interface {
-		Failed() bool
-		Logf(format string, args ...any)
-	})
-	if ok && t.Failed() {
-		t.Logf("streamstest: %s", c.report())
 	}
 }
 
@@ -270,11 +272,11 @@ func (c *Cluster) append(tp task.TopicPartition, r task.OutRecord) error {
 		return errNotThere
 	}
 	batch := modelbroker.ProduceBatch{TopicPartition: tp, ProducerID: -1, Records: []task.OutRecord{r}}
-	_, before := c.world.Broker.Log(tp)
+	before := c.world.Broker.End(tp)
 	c.world.Broker.Receive(c.world.Now, conn, c.world.NextID(), modelbroker.ProduceRequest{Batches: []modelbroker.ProduceBatch{batch}})
 	c.world.Collect()
 	c.world.Broker.Hangup(conn)
-	if _, end := c.world.Broker.Log(tp); end == before {
+	if c.world.Broker.End(tp) == before {
 		return fmt.Errorf("the broker refuses the record: its time is %v", time.UnixMilli(r.Timestamp).UTC())
 	}
 	c.log(tp.Topic).append(tp.Partition, r)

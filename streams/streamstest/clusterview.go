@@ -69,14 +69,17 @@ func (c *Cluster) running(id task.ID) (t *virtual.Task, p *process) {
 		if m.p == nil {
 			continue
 		}
-		for run, began := range m.p.began {
-			if run.Key.Task == id && began > last && run.Owner != nil && run.Owner.State() <= task.StateRunning {
-				t, p, last = run, m.p, began
+		for one, r := range m.p.runs {
+			if one.Key.Task == id && r.began > last && runs(one) {
+				t, p, last = one, m.p, r.began
 			}
 		}
 	}
 	return t, p
 }
+
+// runs says whether a task takes records, as it sees it itself.
+func runs(t *virtual.Task) bool { return t.Owner != nil && t.Owner.State() <= task.StateRunning }
 
 // shards are those of the tasks that run.
 func (c *Cluster) shards(store string) (all []shard) {
@@ -86,7 +89,7 @@ func (c *Cluster) shards(store string) (all []shard) {
 			if t == nil {
 				continue
 			}
-			if s, ok := shardOf(spec, store, t.Owner, p.stores[t]); ok {
+			if s, ok := shardOf(spec, store, shard{owner: t.Owner, stores: p.runs[t].stores, sealed: p.runs[t].sealed}); ok {
 				all = append(all, s)
 			}
 		}
@@ -120,7 +123,7 @@ func (c *Cluster) Rebalances() []Rebalance { return slices.Clone(c.rounds) }
 func (c *Cluster) Generation() int32 { return c.world.Broker.Group(c.group).Generation }
 
 // Settle lets time pass until the cluster is at rest: every member that runs is in the group, every task runs, copies are complete and nothing is to
-// move, and everything in the inputs is committed. It fails the test, and says what is missing, if that is not so within that time.
+// move, everything in the inputs is committed, and no record waits to be tried again. It fails the test, and says what is missing, if that is not so within that time.
 func (c *Cluster) Settle(within time.Duration) {
 	c.t.Helper()
 	if !c.until(func() bool { return len(c.unsettled()) == 0 }, within) {
@@ -168,12 +171,15 @@ func (c *Cluster) unsettled() (missing []string) {
 func (c *Cluster) uncommitted() (missing []string) {
 	for _, spec := range c.topology.Subtopologies {
 		for n := range c.tasksOf(spec) {
-			if id := (task.ID{Subtopology: spec.Subtopology, Partition: n}); c.Owner(id) == nil {
+			id := task.ID{Subtopology: spec.Subtopology, Partition: n}
+			if t, _ := c.running(id); t == nil {
 				missing = append(missing, fmt.Sprintf("nobody runs task %v", id))
+			} else if f := t.Owner.Stats().Failures; f.Parked > 0 {
+				missing = append(missing, fmt.Sprintf("%d records of task %v are put aside", f.Parked, id))
 			}
 			for _, in := range spec.Inputs {
 				tp := task.TopicPartition{Topic: in.Topic, Partition: n}
-				if _, end := c.world.Broker.Log(tp); c.Committed(tp.Topic, n) < end {
+				if end := c.world.Broker.End(tp); c.Committed(tp.Topic, n) < end {
 					missing = append(missing, fmt.Sprintf("%v is committed up to %d of %d", tp, c.Committed(tp.Topic, n), end))
 				}
 			}

@@ -73,10 +73,22 @@ type DeadLetter struct {
 }
 
 // DeadLetters returns the dead letters of a source topic so far, in the order in which they were written.
-func (d *Driver) DeadLetters(source string) (letters []DeadLetter) {
+func (d *Driver) DeadLetters(source string) []DeadLetter {
 	d.t.Helper()
-	topic, redrive := d.lettersOf(source)
-	l := d.log(topic)
+	return deadLetters(d, source)
+}
+
+// DeadLetters returns the dead letters of a source topic so far, in the order in which they were written. Besides those of records that fail there are
+// those of records under which members were killed again and again: see [retry.Crashes].
+func (c *Cluster) DeadLetters(source string) []DeadLetter {
+	c.t.Helper()
+	return deadLetters(c, source)
+}
+
+func deadLetters(b Bench, source string) (letters []DeadLetter) {
+	b.tb().Helper()
+	topic, redrive := lettersOf(b, source)
+	l := b.log(topic)
 	for _, w := range l.all {
 		rec := l.partitions[w.partition][w.index]
 		says, original, ok := retry.ParseLetter(headersTo[retry.Header](rec.Headers))
@@ -92,16 +104,16 @@ func (d *Driver) DeadLetters(source string) (letters []DeadLetter) {
 }
 
 // lettersOf names the topics that take the dead letters of a source and bring them back.
-func (d *Driver) lettersOf(source string) (letters, redrive string) {
-	d.t.Helper()
-	for _, spec := range d.topology.Subtopologies {
+func lettersOf(b Bench, source string) (letters, redrive string) {
+	b.tb().Helper()
+	for _, spec := range b.specs() {
 		for _, in := range spec.Inputs {
 			if in.Redrives > 0 && spec.Inputs[in.Redrives-1].Topic == source {
 				return spec.Dests[in.DeadLetters-1].Topic, in.Topic
 			}
 		}
 	}
-	d.t.Fatalf("streamstest: topic %q has no dead letters: its policy says ThenDeadLetter nowhere", source)
+	b.tb().Fatalf("streamstest: topic %q has no dead letters: its policy says ThenDeadLetter nowhere", source)
 	return "", ""
 }
 

@@ -19,15 +19,21 @@ type process struct {
 	m      *Member
 	name   string
 	notice func(engine.Notice)
-	stores map[*virtual.Task]statestore.TaskStores // of tasks that run, beside those that have none
-	began  map[*virtual.Task]int                   // which start of a task in the cluster it was
+	runs   map[*virtual.Task]*run
+}
+
+// run is what a test wants to know of one life of a task.
+type run struct {
+	began  int                   // which start of a task in the cluster it was
+	stores statestore.TaskStores // nil if it has none
+	sealed *task.Sealed          // the commit that is under way
 }
 
 func (m *Member) start() {
 	m.c.t.Helper()
 	m.started++
 	m.err = nil
-	p := &process{m: m, name: m.String(), stores: map[*virtual.Task]statestore.TaskStores{}, began: map[*virtual.Task]int{}}
+	p := &process{m: m, name: m.String(), runs: map[*virtual.Task]*run{}}
 	cfg := m.c.config(m.n)
 	m.listen(&cfg)
 	app, err := streams.New(m.c.b, cfg)
@@ -131,17 +137,22 @@ func (p *process) Action(a engine.Action) bool {
 
 func (p *process) TaskStarts(t *virtual.Task, _ engine.StartTask, s statestore.TaskStores) {
 	p.m.c.starts++
-	p.stores[t], p.began[t] = s, p.m.c.starts
+	p.runs[t] = &run{began: p.m.c.starts, stores: s}
 }
 
 func (p *process) TaskEvent(t *virtual.Task, ev task.Event) {
 	p.m.c.trace.TaskEvent(p.m.c.scene(p), t.Key, ev)
+	if _, ok := ev.(task.Committed); ok {
+		p.runs[t].sealed = nil
+	}
 }
 
 func (p *process) TaskAction(t *virtual.Task, a task.Action) {
 	p.m.c.trace.TaskAction(p.m.c.scene(p), t.Key, a)
-	if _, over := a.(task.Closed); over {
-		delete(p.stores, t)
-		delete(p.began, t)
+	switch a := a.(type) {
+	case task.Seal:
+		p.runs[t].sealed = a.Sealed
+	case task.Closed:
+		delete(p.runs, t)
 	}
 }

@@ -47,18 +47,19 @@ func changelogOf(specs []*task.Spec, store string) (topic string, found bool) {
 type shard struct {
 	owner  *task.Owner
 	stores statestore.TaskStores
+	sealed *task.Sealed // the commit that is under way, whose rows the store does not have yet; nil without one
 	store  int
 }
 
 // shardOf is the store of a name in a task that runs, false if it has none.
-func shardOf(spec *task.Spec, name string, owner *task.Owner, stores statestore.TaskStores) (shard, bool) {
-	i := slices.IndexFunc(spec.Stores, func(st task.Store) bool { return st.Spec.Name == name })
-	return shard{owner, stores, i}, i >= 0
+func shardOf(spec *task.Spec, name string, s shard) (shard, bool) {
+	s.store = slices.IndexFunc(spec.Stores, func(st task.Store) bool { return st.Spec.Name == name })
+	return s, s.store >= 0
 }
 
 func (d *Driver) shards(store string) (all []shard) {
 	for _, r := range d.runners {
-		if s, ok := shardOf(r.spec, store, r.owner, r.stores); ok {
+		if s, ok := shardOf(r.spec, store, shard{owner: r.owner, stores: r.stores, sealed: r.sealed}); ok {
 			all = append(all, s)
 		}
 	}
@@ -100,7 +101,7 @@ func (s *Rows[K, V]) All() []streams.KeyValue[K, V] {
 	return out
 }
 
-// collect adds the committed rows of a partition, and what was written over them since.
+// collect adds the rows of a partition: those of the store, those that are being committed, and what was written over them since.
 func (s *Rows[K, V]) collect(p shard, rows map[string][]byte) {
 	s.b.tb().Helper()
 	it := p.stores.Reader(p.store).Scan(nil, nil, false)
@@ -109,6 +110,15 @@ func (s *Rows[K, V]) collect(p shard, rows map[string][]byte) {
 	}
 	if err := it.Close(); err != nil {
 		s.b.tb().Fatalf("streamstest: store %s: %v", s.name, err)
+	}
+	if p.sealed != nil {
+		for _, st := range p.sealed.Stores {
+			for _, ch := range st.Changes {
+				if st.Store == p.store {
+					setRow(rows, ch.Key, statestore.Row{Value: ch.Value}, ch.Value != nil)
+				}
+			}
+		}
 	}
 	overlay := p.owner.Env().Store(p.store)
 	for i := range overlay.DirtyLen() {
