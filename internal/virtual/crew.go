@@ -83,3 +83,15 @@ func (c *Crew) Close() error {
 	c.all = nil
 	return errors.Join(errs...)
 }
+
+// AnswerOf tells the answer to what a worker has read from what else the task wants done.
+func AnswerOf(actions []task.Action) (a task.Answer, rest []task.Action) {
+	for _, action := range actions {
+		if found, ok := action.(task.Answer); ok {
+			a = found
+			continue
+		}
+		rest = append(rest, action)
+	}
+	return a, rest
+}

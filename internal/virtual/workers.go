@@ -58,16 +58,8 @@ func (t *Task) cancel() {
 }
 
 // answer lets the task answer what a worker reads, at once.
-func (t *Task) answer(q task.Read) (a task.Answer) {
-	actions := t.Owner.Step(t.now(), q)
-	rest := make([]task.Action, 0, len(actions))
-	for _, action := range actions {
-		if found, ok := action.(task.Answer); ok {
-			a = found
-			continue
-		}
-		rest = append(rest, action)
-	}
+func (t *Task) answer(q task.Read) task.Answer {
+	a, rest := AnswerOf(t.Owner.Step(t.now(), q))
 	t.carry(rest)
 	return a
 }

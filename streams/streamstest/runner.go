@@ -1,9 +1,11 @@
 package streamstest
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/understudy-streams/understudy/internal/virtual"
 	"github.com/understudy-streams/understudy/retry"
 	"github.com/understudy-streams/understudy/statestore"
 	"github.com/understudy-streams/understudy/task"
@@ -21,6 +23,10 @@ type runner struct {
 	held    []*task.Effects // that the brokers have not acknowledged
 	sealed  *task.Sealed    // a cut that waits for them
 	failed  bool
+
+	crew  *virtual.Crew       // nil where the policy has one worker, which is the task
+	queue []func() task.Event // what the task is told next
+	busy  bool                // with the queue
 }
 
 // aLongTime is a commit interval that never comes.
@@ -33,7 +39,7 @@ func newRunner(d *Driver, spec *task.Spec, partition int32) (*runner, error) {
 	}
 	cfg := task.Config{
 		ID: r.id, Epoch: 1, Spec: spec, StreamTime: -1, Partitions: d.partitions,
-		CommitInterval: aLongTime, Seed: 1,
+		CommitInterval: aLongTime, Seed: 1, Workers: true,
 	}
 	for i := range spec.Stores {
 		cfg.Stores = append(cfg.Stores, r.stores.Reader(i))
@@ -52,6 +58,7 @@ func newRunner(d *Driver, spec *task.Spec, partition int32) (*runner, error) {
 		cfg.StreamTime = max(cfg.StreamTime, m.StreamTime)
 	}
 	r.fetched = append(r.fetched, cfg.Positions...)
+	r.crew = virtual.NewCrew(cfg, r.answer)
 	var err error
 	if r.owner, err = task.New(cfg); err != nil {
 		return nil, err
@@ -92,27 +99,61 @@ func (r *runner) restore(store int, changelog string) error {
 
 // step gives the task an event and does what it answers, until it answers nothing more.
 func (r *runner) step(ev task.Event) {
-	events := []task.Event{ev}
-	for len(events) > 0 {
-		next := events[0]
-		events = events[1:]
-		for _, a := range r.owner.Step(r.d.now, next) {
-			switch a := a.(type) {
-			case task.Send:
-				if r.send(a.Effects) {
-					events = append(events, task.Acked{Seq: a.Seq})
-				}
-			case task.Seal:
-				if len(r.held) > 0 {
-					r.sealed = a.Sealed
-					break
-				}
-				events = append(events, task.Committed{Err: r.commit(a.Sealed)})
-			case task.Failed:
-				r.fail(a.Err)
+	r.tell(ev)
+	if r.busy {
+		return
+	}
+	r.busy = true
+	defer func() { r.busy, r.queue = false, r.queue[:0] }()
+	for len(r.queue) > 0 {
+		next := r.queue[0]
+		r.queue = r.queue[1:]
+		r.carry(r.owner.Step(r.d.now, next()))
+	}
+}
+
+func (r *runner) tell(ev task.Event) { r.later(func() task.Event { return ev }) }
+
+// later tells the task what comes of something that is done when everything before it is.
+func (r *runner) later(do func() task.Event) { r.queue = append(r.queue, do) }
+
+func (r *runner) carry(actions []task.Action) {
+	for _, a := range actions {
+		switch a := a.(type) {
+		case task.Send:
+			if r.send(a.Effects) {
+				r.tell(task.Acked{Seq: a.Seq})
 			}
+		case task.Seal:
+			if len(r.held) > 0 {
+				r.sealed = a.Sealed
+				break
+			}
+			r.tell(task.Committed{Err: r.commit(a.Sealed)})
+		case task.Dispatch:
+			r.later(func() task.Event { return r.run(a.Item) })
+		case task.Call:
+			r.later(func() task.Event { return task.Done{Result: r.crew.Call(r.d.now, a)} })
+		case task.Failed:
+			r.fail(a.Err)
 		}
 	}
+}
+
+// run lets a worker run an item.
+func (r *runner) run(it *task.Item) task.Event {
+	result, err := r.crew.Run(r.d.now, it)
+	if err != nil {
+		return task.Unmanned{Err: err}
+	}
+	return task.Done{Result: result}
+}
+
+// answer lets the task answer what a worker reads, in the middle of an item.
+func (r *runner) answer(q task.Read) task.Answer {
+	a, rest := virtual.AnswerOf(r.owner.Step(r.d.now, q))
+	r.carry(rest)
+	return a
 }
 
 // write appends effects to the log. They are acknowledged at once.
@@ -204,7 +245,7 @@ func overwrite(b []byte) {
 
 func (r *runner) close() error {
 	r.step(task.Close{})
-	return r.stores.Close()
+	return errors.Join(r.crew.Close(), r.stores.Close())
 }
 
 func (r *runner) dropped() map[string]int64 {
