@@ -193,6 +193,7 @@ func TestWrongUseOfAClusterIsSaid(t *testing.T) {
 		`topic "in" has no partition 7: it has 2`:            func(c *streamstest.Cluster) { c.PipeRaw("in", nil, nil, streamstest.ToPartition(7)) },
 		`no task reads topic "elsewhere"`:                    func(c *streamstest.Cluster) { c.OwnerOf("elsewhere", 0) },
 		`no store is named "nothing"`:                        func(c *streamstest.Cluster) { streamstest.Store(c, "nothing", serde.String, serde.String) },
+		"nobody runs task 7_0":                               func(c *streamstest.Cluster) { c.Failures(streams.TaskID{Subtopology: 7}) },
 		`topic "in" has no dead letters`:                     func(c *streamstest.Cluster) { c.DeadLetters("in") },
 	}
 	for says, do := range cases {

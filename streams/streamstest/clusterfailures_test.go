@@ -55,6 +55,18 @@ func (s *shop) trade(d time.Duration) {
 	}
 }
 
+// committed is how many orders are done in the tasks of a member, and in those of others.
+func (s *shop) committed(m *streamstest.Member) (its, others int64) {
+	for p := range int32(6) {
+		if n := s.Committed("orders", p); s.OwnerOf("orders", p) == m {
+			its += n
+		} else {
+			others += n
+		}
+	}
+	return its, others
+}
+
 // excess is how many orders were counted more than once. None may be lost.
 func (s *shop) excess(t *testing.T) (n int64) {
 	for customer, placed := range s.placed {
@@ -99,7 +111,12 @@ func TestBlockedDisk(t *testing.T) {
 	generation := s.Generation()
 
 	slow.BlockIO(20 * time.Second)
-	s.trade(15 * time.Second)
+	s.trade(5 * time.Second)
+	mine, others := s.committed(slow)
+	s.trade(10 * time.Second)
+	stand, moved := s.committed(slow)
+	require.Equal(t, mine, stand, "its commits wait for the disk")
+	require.Greater(t, moved, others+50, "nobody else's do")
 	require.Equal(t, generation, s.Generation(), "it is alive, and keeps its tasks")
 
 	s.trade(20 * time.Second)

@@ -36,6 +36,18 @@ func (d *Driver) Failures(id task.ID) streams.Failures {
 	return d.runner(id).owner.Stats().Failures
 }
 
+// Failures counts the records that have failed in a task since the member that runs it began to, and says how it is with those that are put aside.
+// A task that nobody runs fails the test.
+func (c *Cluster) Failures(id task.ID) streams.Failures {
+	c.t.Helper()
+	t, _ := c.running(id)
+	if t == nil {
+		c.fail("nobody runs task %v", id)
+		return streams.Failures{}
+	}
+	return t.Owner.Stats().Failures
+}
+
 // Explain says where a record of a source is: not come to, waiting to be tried again, behind one of its key, done.
 func (d *Driver) Explain(topic string, partition int32, offset int64) streams.Explanation {
 	d.t.Helper()
