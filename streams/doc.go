@@ -52,6 +52,11 @@
 // a crash the records since the last commit are processed again. A record that fails ends Run with a [*RecordError], with everything before it
 // committed. [Config].Log and [Config].Listener say what goes on.
 //
+// # Just a consumer
+//
+// Who needs less than a topology has [Consumer]: a loop around Poll, commits in every form, partitions by hand or by the group, offsets kept
+// where the results are.
+//
 // # Testing
 //
 // Package streamstest runs a topology without a broker, or an application on an embedded one.
