@@ -15,7 +15,7 @@ PORT     ?= 29092
 # internal/realkafka is left out: it starts brokers, and the same shells run against the embedded broker here.
 RACE := $(patsubst %,./%,$(wildcard streams internal/shell internal/group internal/kafka internal/broker statestore/pebblestore))
 
-.PHONY: help demo test vet fmt-check unit race kill-test lint fuzz sim kafka kafka-stop bench bench-rebalance bench-failure bench-test cover
+.PHONY: help demo test vet fmt-check unit race kill-test lint fuzz sim kafka kafka-stop bench bench-rebalance bench-failure bench-test ledger-test cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,7 +24,7 @@ demo: ## count the words of Newton's Opticks, with a broker inside the program
 	@echo "Fetching and compiling takes about two minutes the first time; after that a second or two."
 	go run ./examples/wordcount
 
-test: vet fmt-check unit race kill-test fuzz bench-test ## all that CI checks; real-broker tests need Java and Maven, or are skipped (REQUIRE_KAFKA=1: they fail)
+test: vet fmt-check unit race kill-test fuzz bench-test ledger-test ## all that CI checks; real-broker tests need Java and Maven, or are skipped (REQUIRE_KAFKA=1: they fail)
 
 vet: ## go vet
 	$(TIMED) go vet ./...
@@ -76,6 +76,9 @@ bench-failure: ## records that fail and calls that take their time, beside saram
 bench-test: ## vet and test the benchmark's harness and programs (modules of their own)
 	cd bench && $(TIMED:%=../%) go vet ./... && go test ./...
 	cd bench/goka && $(TIMED:%=../../%) go vet ./... && go test ./...
+
+ledger-test: ## vet and test examples/ledger (a module of its own: it has a database driver)
+	cd examples/ledger && go vet ./... && $(TIMED:%=../../%) go test ./...
 
 cover: ## statement coverage by package; the profile goes to coverage.out
 	go test -p 2 -coverpkg=./... -coverprofile=coverage.out ./...
