@@ -51,6 +51,7 @@ func New(cfg Config) *Machine {
 // Step tells the machine what happened and returns what is to be done. The slice is used again by the next Step or Take.
 func (m *Machine) Step(now time.Time, ev Event) []Action {
 	m.now, m.out = now, m.out[:0]
+	m.checkLease()
 	switch ev := ev.(type) {
 	case Begin:
 		m.begin()

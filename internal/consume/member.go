@@ -256,6 +256,14 @@ func (m *Machine) give(id task.ID, a group.Assigned) (task.TopicPartition, bool)
 	return tp, told
 }
 
+// checkLease ends everything where the lease is over and no timer has said so yet: the process was suspended, and what it does first when it wakes up
+// may be to save offsets, in a store that knows nothing of generations, or to return what others have read by now.
+func (m *Machine) checkLease() {
+	if end := m.member.machine.Lease(); !end.IsZero() && !m.now.Before(end) {
+		m.stepMember(group.Tick{})
+	}
+}
+
 // onLost ends everything at once.
 func (m *Machine) onLost(reason string) {
 	m.member.generation, m.member.prepare, m.member.late, m.member.free = -1, nil, nil, ""

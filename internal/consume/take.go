@@ -19,6 +19,7 @@ type Chunk struct {
 // how many there were, and what is to be done. It allocates nothing in steady state.
 func (m *Machine) Take(now time.Time, scratch []task.Record, visit func(Chunk)) (int, []Action) {
 	m.now, m.out = now, m.out[:0]
+	m.checkLease()
 	n := 0
 	for i := range m.order {
 		p := m.order[(m.turn+i)%len(m.order)]
