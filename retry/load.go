@@ -8,12 +8,20 @@ const MapRoom = 26_000
 
 // MapBits is about the most that the map of the window takes, at once, whichever way it is written: where a program that must not come near
 // [MapRoom] looks before it takes more. Few open offsets take few bits however wide the window is.
-func (w *Window) MapBits() int64 {
-	width, runs := w.Width(), int64(w.open+len(w.unread)) // at most so many runs
+func (w *Window) MapBits() int64 { return mapBits(w.Width(), w.runs(), int64(w.Open())) }
+
+// MapBitsWith is the same for one map of this window and another above it.
+func (w *Window) MapBitsWith(above *Window) int64 {
+	return mapBits(above.Next()-w.Low(), w.runs()+above.runs(), int64(w.Open())+int64(above.Open()))
+}
+
+// runs is how many runs of open offsets there are at the most.
+func (w *Window) runs() int64 { return int64(w.open + len(w.unread)) }
+
+func mapBits(width, runs, open int64) int64 {
 	if runs == 0 {
 		return 0
 	}
-	open := int64(w.Open())
 	return min(width, runs*(codeBits((width-open)/runs)+codeBits((open-1)/runs)))
 }
 

@@ -133,6 +133,11 @@ func (w *Window) Holes(dst []Run) []Run {
 	return dst
 }
 
+// Unread appends what is open and has not been read between two offsets.
+func (w *Window) Unread(dst []Run, from, to int64) []Run {
+	return append(dst, clipRuns(w.unread, max(from, w.read), to)...)
+}
+
 func (w *Window) passUnread(next int64) (closed int64) {
 	for len(w.unread) > 0 && w.unread[0].From < next {
 		h := &w.unread[0]

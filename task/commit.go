@@ -58,6 +58,9 @@ func (t *Task) Dirty() bool {
 			return true
 		}
 	}
+	if t.gapsMoved() {
+		return true
+	}
 	for _, s := range t.stores {
 		if s.DirtyLen() > 0 {
 			return true
@@ -120,6 +123,7 @@ func (t *Task) sealOffsets() {
 		t.commit.positions[i], t.commit.low[i] = t.in.all[i].position, low
 		t.closeWindow(i)
 	}
+	t.gapsSealed()
 }
 
 // sealStore seals one store.
@@ -198,6 +202,14 @@ func (t *Task) drop() {
 	}
 	t.out.discard()
 	t.in.drop()
+	if t.gaps == nil {
+		return
+	}
+	for _, g := range t.gaps.all {
+		if g != nil {
+			g.drop()
+		}
+	}
 }
 
 // refuseCallbacks calls the callbacks of units that were undone.

@@ -16,7 +16,8 @@ type crew struct {
 	id      uint64
 	running int  // handed out
 	retries int  // of these, records that were put aside
-	taken   int  // records of the main path that are not done
+	replays int  // records of gaps that are not done
+	taken   int  // records of the main path and of gaps that are not done
 	bytes   int  // they take
 	stalled bool // the record at the head cannot be taken before some item is done
 	shut    bool // the last commit of a release is made: no result counts any more
@@ -113,7 +114,7 @@ func (c *crew) item() *Item {
 
 // release takes an item back for the next record. Nobody runs it.
 func (c *crew) release(it *Item) {
-	it.entry, it.next, it.tries = nil, nil, tries{}
+	it.entry, it.next, it.gap, it.tries = nil, nil, nil, tries{}
 	it.seen.reruns, it.seen.cancelled = 0, false
 	if len(c.free) < c.most {
 		c.free = append(c.free, it)

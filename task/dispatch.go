@@ -40,11 +40,11 @@ func (t *Task) dispatchable() bool {
 	c := t.crew
 	fresh := t.in.next() >= 0 && !t.idles()
 	switch {
-	case c.waiting() && c.room(), fresh && c.takes() && t.careful():
+	case c.waiting() && c.room(), fresh && c.takes() && t.careful(), t.gapForCrew(fresh) != nil && t.careful():
 		return true
 	}
 	p := t.failure.pool
-	return p != nil && p.due(t.now) && c.roomForRetry(fresh) && t.careful()
+	return p != nil && p.due(t.now) && c.roomForRetry(fresh || t.replayable() != nil) && t.careful()
 }
 
 // careful says that a record may be taken although some are not done: not while crashes are suspected of one.
@@ -59,8 +59,12 @@ func (t *Task) dispatchOne() bool {
 		t.handOut(it)
 		return true
 	}
-	if p := t.failure.pool; p != nil && c.roomForRetry(t.in.next() >= 0 && !t.idles()) && t.careful() && p.turn(t) {
+	fresh := t.in.next() >= 0 && !t.idles()
+	if p := t.failure.pool; p != nil && c.roomForRetry(fresh || t.replayable() != nil) && t.careful() && p.turn(t) {
 		return t.retryBeside()
+	}
+	if g := t.gapForCrew(fresh); g != nil && t.careful() {
+		return t.takeReplay(g)
 	}
 	return c.takes() && t.careful() && !t.idles() && t.takeRecord()
 }
@@ -109,7 +113,7 @@ func (t *Task) takeRecord() bool {
 	c, q := t.crew, &t.in.all[i]
 	r := q.peek()
 	q.window.Pass(r.Offset) // what was open below is gone
-	if r.Offset >= q.window.Next() && t.full(q.window) && !t.eject(i) || t.entryWouldPass(q, i, r) {
+	if r.Offset >= q.window.Next() && t.crowds(i) && !t.eject(i, q.window) || t.entryWouldPass(q, i, r) {
 		c.stalled = true
 		return false
 	}
@@ -163,10 +167,16 @@ func (t *Task) entryWouldPass(q *queue, i int, r *Record) bool {
 // full says that no more may be taken while the first record of a window is not done.
 func (t *Task) full(w *retry.Window) bool { return w.Kept() >= mostKept || w.MapBits() >= mostMapBits }
 
+// crowds says that the window of an input is full, or what is open in its gap and there does not fit into a commit.
+func (t *Task) crowds(i int) bool {
+	w := t.in.all[i].window
+	g := t.gap(i)
+	return t.full(w) || g != nil && g.window.MapBitsWith(w) >= mostMapBits
+}
+
 // eject makes the first record of a window that is not done an entry of the retry store, which finishes its offset. The worker goes on with it,
 // and its result is that of the entry.
-func (t *Task) eject(i int) bool {
-	w := t.in.all[i].window
+func (t *Task) eject(i int, w *retry.Window) bool {
 	p := t.failure.pool
 	it := t.runningAt(i, w.Low())
 	if it == nil || p == nil || !p.room(&t.failure) {
@@ -205,8 +215,11 @@ func (t *Task) runningAt(input int, offset int64) *Item {
 // passOn finishes the offset of an item's record, and lets those of its key go on: behind it in the retry store, if that is where it is.
 func (t *Task) passOn(it *Item) {
 	c := t.crew
-	t.in.all[it.Input].window.Done(it.Record.Offset)
+	t.windowOf(it).Done(it.Record.Offset)
 	t.failure.unsaid = true
+	if it.gap != nil {
+		c.replays--
+	}
 	c.taken--
 	c.bytes -= len(it.bytes)
 	next := c.leave(it)
@@ -230,7 +243,7 @@ func (t *Task) subjectOf(it *Item) subject {
 	if it.tries.first == 0 {
 		it.tries.first = t.now
 	}
-	return subject{it.Input, &it.Record, &it.tries, it}
+	return subject{input: it.Input, r: &it.Record, tries: &it.tries, item: it}
 }
 
 // finishItem finishes a record of the main path that was taken for a worker.

@@ -12,7 +12,7 @@ func (t *Task) done(r *Result, hold bool) {
 	}
 	c := t.crew
 	c.running--
-	c.stalled = false
+	t.unstall()
 	if it.entry != nil {
 		c.retries--
 	}

@@ -28,6 +28,7 @@ type RecordState string
 // The states of a record.
 const (
 	RecordAhead     RecordState = "ahead"     // the task has not come to it
+	RecordGap       RecordState = "gap"       // the main path has left it behind; the second path has not come to it
 	RecordHead      RecordState = "head"      // it is next, and has failed
 	RecordRunning   RecordState = "running"   // a worker runs it
 	RecordParked    RecordState = "parked"    // it is put aside and will be tried again
@@ -70,20 +71,27 @@ func (o *Owner) Explain(input int, offset int64) Explanation {
 		}
 	}
 	tr := &f.tries[input]
+	g := t.gap(input)
+	if g != nil && offset < g.hi {
+		tr = g.tries
+	}
 	switch {
 	case offset < e.Committed:
 		e.State = RecordCommitted
+	case g != nil && offset < g.hi:
+		e.State = g.stateOf(offset)
 	case q.window != nil && offset < q.window.Next() && q.window.IsOpen(offset):
 		e.State = RecordRunning
 	case offset < q.position:
 		e.State = RecordDone
-	case tr.offset == offset && tr.attempt > 0:
+	default:
+		e.State = RecordAhead
+	}
+	if tr.offset == offset && tr.attempt > 0 && (e.State == RecordAhead || e.State == RecordGap) {
 		e.State, e.Attempt, e.Due = RecordHead, tr.attempt, tr.due
 		if tr.err != nil {
 			e.Node, e.Class, e.Error = tr.err.Node, string(tr.err.Kind), tr.err.Err.Error()
 		}
-	default:
-		e.State = RecordAhead
 	}
 	return e
 }

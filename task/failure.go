@@ -45,7 +45,11 @@ func (t *Task) loadFailure() error {
 	f := &t.failure
 	f.set = t.cfg.Spec.Failure.Settings()
 	f.rand, f.until = t.cfg.Seed, notStarted
-	f.tries = make([]tries, len(t.in.all))
+	f.tries = make([]tries, len(t.in.all), 2*len(t.in.all))
+	if len(t.cfg.Splits) > 0 {
+		f.tries = f.tries[:2*len(t.in.all)] // of the heads of gaps as well
+		t.loadGaps()
+	}
 	for i, in := range t.cfg.Spec.Inputs {
 		t.in.all[i].redrives = in.Redrives > 0
 	}
@@ -100,6 +104,8 @@ func (t *Task) mend() {
 		item := t.unit.retried
 		t.unit.retried = nil
 		t.mendRetry(item, err)
+	case replayUnit:
+		t.mendReplay(t.unit.gap, err)
 	case itemUnit:
 		t.mendItem(t.unit.item, err)
 	case timerUnit, rowUnit:
@@ -132,17 +138,23 @@ type subject struct {
 	r     *Record
 	tries *tries
 	item  *Item
+	gap   *gap // at the head of which it is, with no item
 }
 
-func (t *Task) head(i int, r *Record) subject { return subject{i, r, &t.failure.tries[i], nil} }
+func (t *Task) head(i int, r *Record) subject {
+	return subject{input: i, r: r, tries: &t.failure.tries[i]}
+}
 
 // finish finishes a record that did not reach the nodes or failed there.
 func (t *Task) finish(s subject) {
-	if s.item != nil {
+	switch {
+	case s.item != nil:
 		t.finishItem(s.item)
-		return
+	case s.gap != nil:
+		t.passReplayed(s.gap, s.r)
+	default:
+		t.skipped(s.input, s.r)
 	}
-	t.skipped(s.input, s.r)
 }
 
 // mendFresh decides what becomes of the record at the head of the input that the failed unit was about.

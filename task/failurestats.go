@@ -36,8 +36,16 @@ func (t *Task) failureStats() FailureStats {
 		s.Breaker = f.circuit.State().String()
 	}
 	for i := range t.in.all {
-		if w := t.in.all[i].window; w != nil {
-			s.Width += w.Width()
+		q := &t.in.all[i]
+		main := q.position
+		if q.window != nil {
+			main = q.window.Next()
+		}
+		switch g := t.gap(i); {
+		case g != nil:
+			s.Width += main - g.window.Low()
+		case q.window != nil:
+			s.Width += q.window.Width()
 		}
 	}
 	s.Starts = f.suspects.starts

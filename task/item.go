@@ -13,6 +13,9 @@ type Item struct {
 	StreamTime int64
 	Attempt    int // tries that have failed before this one
 
+	// Replayed says that it is of a gap: those of the main path go before it.
+	Replayed bool
+
 	call  func(error) // of CommitAsync, instead of a record
 	err   error       // what it is told
 	bytes []byte      // that the record lies in
@@ -23,6 +26,7 @@ type Item struct {
 	tries tries
 	entry *retry.Item // where it is put aside
 	next  *Item       // behind it, of its key
+	gap   *gap        // that it was taken from; nil for the main path
 }
 
 // fill makes the item that of a record, which is copied.
@@ -35,7 +39,7 @@ func (it *Item) fill(input int, r *Record, streamTime int64) {
 		it.bytes = make([]byte, 0, need)
 	}
 	b := it.bytes[:0]
-	it.Input, it.StreamTime, it.Attempt, it.call, it.err = input, streamTime, 0, nil, nil
+	it.Input, it.StreamTime, it.Attempt, it.Replayed, it.call, it.err = input, streamTime, 0, false, nil, nil
 	to := &it.Record
 	to.Offset, to.Timestamp = r.Offset, r.Timestamp
 	b, to.Key = appendBytes(b, r.Key)

@@ -116,6 +116,8 @@ func (o *Owner) take(ev Event) {
 		o.done(ev.Result)
 	case Unmanned:
 		o.t.stop(ev.Err)
+	case Trimmed:
+		o.t.trimmed(ev.Input, ev.First)
 	case Ask:
 		ev.Answer(o)
 	case Close:
@@ -249,6 +251,7 @@ func (o *Owner) settle() {
 	if o.t.Err() != nil && o.state == StateRunning {
 		o.become(StateReleasing)
 	}
+	o.t.closeGaps()
 	if o.sealDue() {
 		o.seal()
 	}
@@ -275,6 +278,9 @@ func (o *Owner) settle() {
 	}
 	for _, n := range o.t.TakeNotes() {
 		o.do(Noted{n})
+	}
+	for _, r := range o.t.TakeReplays() {
+		o.do(Replayed{r})
 	}
 	o.answerConsumed()
 	o.finish()
@@ -327,7 +333,7 @@ func (o *Owner) finish() {
 }
 
 func (o *Owner) answerConsumed() {
-	for i := range o.t.in.all {
+	for i := range o.t.inputs() {
 		if n, done := o.t.Consumed(i); n > 0 || len(done) > 0 {
 			o.do(Consumed{Input: i, Bytes: n, Batches: done})
 		}

@@ -96,6 +96,9 @@ func (t *Task) stray(e *ParkedError, o retry.Origin) *ParkedError {
 
 // doneBefore says whether the last commit shows an offset of an input as done.
 func (t *Task) doneBefore(i int, offset int64) bool {
+	if g := t.gap(i); g != nil && offset < g.hi {
+		return !g.window.IsOpen(offset)
+	}
 	if w := t.in.all[i].window; w != nil {
 		return offset < w.Next() && !w.IsOpen(offset)
 	}
@@ -114,7 +117,7 @@ func (p *pool) turn(t *Task) bool {
 	if !p.due(t.now) {
 		return false
 	}
-	if p.fresh < freshPerRetry && t.in.next() >= 0 && !t.idles() {
+	if p.fresh < freshPerRetry && (t.in.next() >= 0 && !t.idles() || t.replayable() != nil) {
 		p.fresh++
 		return false
 	}
@@ -152,6 +155,9 @@ func (t *Task) follow(s subject) {
 func (t *Task) streamTimeOf(s subject) int64 {
 	if s.item != nil {
 		return s.item.StreamTime
+	}
+	if s.gap != nil {
+		return max(s.gap.time, s.r.Timestamp)
 	}
 	if t.in.all[s.input].redrives {
 		return t.streamTime

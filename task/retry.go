@@ -280,9 +280,12 @@ func (t *Task) passed() {
 	t.guard()
 }
 
-// overdue lets the inert records of an input run that lie below an offset.
+// overdue lets the inert records of an input run that lie below an offset. Those of a gap wait for the second path, which finds them.
 func (t *Task) overdue(i int, below int64) {
 	p := t.failure.pool
+	if g := t.gap(i); g != nil {
+		below = min(below, g.window.Read())
+	}
 	for p.index.Inert() > 0 {
 		item := p.index.Overdue(t.cfg.Spec.Inputs[i].Topic, t.cfg.ID.Partition, below)
 		if item == nil || t.crew != nil && t.crew.occupied(item.Key) {

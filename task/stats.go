@@ -15,6 +15,8 @@ type Stats struct {
 	Dropped      []Dropped
 	Inputs       []InputStats // one for each input
 	Failures     FailureStats
+	Lost         int64    // offsets of gaps that their partition did not have any more when they were to be replayed
+	Replays      []Replay // of the inputs that have, or had, a gap
 	// Gauges.
 	Unacked    int   // bytes of effects that are not acknowledged
 	Dirty      int   // bytes of state that are not committed
@@ -70,6 +72,7 @@ func (t *Task) Stats() Stats {
 		q := &t.in.all[i]
 		s.Inputs = append(s.Inputs, InputStats{Position: q.position, Queued: q.bytes, Time: q.time})
 	}
+	s.Replays = t.replays()
 	s.Failures = t.failureStats()
 	s.Unacked, s.Dirty, s.StreamTime = t.out.pending(), t.dirtyBytes(), t.streamTime
 	return s

@@ -33,8 +33,8 @@ type suspectInput struct {
 }
 
 const (
-	carefulStarts  = 2    // from so many starts without progress on little is taken at once
-	carefulRecords = 1000 // offsets
+	carefulStarts  = retry.CarefulStarts // from so many starts without progress on little is taken at once
+	carefulRecords = 1000                // offsets
 	carefulPieces  = 100
 	carefulWait    = 1000 // ms at most for each death: so that tasks of a process, of which one has killed it, are not in the middle of a record at the same moment again
 )
@@ -43,7 +43,7 @@ const (
 func (t *Task) loadSuspects() {
 	s := &t.failure.suspects
 	s.inputs = make([]suspectInput, len(t.in.all))
-	s.from = append([]int64(nil), t.commit.positions...)
+	s.from = append([]int64(nil), t.commit.low...)
 	crashed := false
 	for i := range s.inputs {
 		in := &s.inputs[i]
@@ -87,12 +87,17 @@ func (t *Task) loadSuspects() {
 
 // restored takes in what the last commit says of an input besides crashes.
 func (t *Task) restored(i int, m *retry.Metadata) {
-	if len(m.Holes) > 0 {
+	head := i
+	if t.gap(i) != nil {
+		head += len(t.in.all) // what is open is the gap's, and it is the first of it
+	} else if len(m.Holes) > 0 {
 		t.in.all[i].window = retry.Restore(t.commit.positions[i], m.Main, m.Holes)
 	}
 	if m.Head != nil {
-		t.failure.tries[i] = tries{offset: t.commit.positions[i], attempt: m.Head.Attempt, first: m.Head.First, due: m.Head.Due}
+		t.failure.tries[head] = tries{offset: t.commit.low[i], attempt: m.Head.Attempt, first: m.Head.First, due: m.Head.Due}
 		t.failure.troubled = true
+	}
+	if m.Head != nil && head == i { // who waits for the head of a gap is not the main path
 		t.failure.awaitHead(m.Head)
 	}
 }
@@ -235,13 +240,18 @@ func (t *Task) metadata(i int, low int64) string {
 		in.died, in.deaths = -1, 0
 	}
 	s.say(&s.inputs[i], &m, low)
-	if w := t.in.all[i].window; w != nil && w.Open() > 0 {
-		m.Main, m.Holes = w.Next(), w.Holes(nil)
+	tr := &f.tries[i]
+	g := t.gap(i)
+	if g != nil {
+		tr, m.Main, m.Holes = g.tries, t.in.all[i].position, g.window.Holes(nil)
 	}
-	if tr := &f.tries[i]; tr.waits() && tr.offset >= low {
+	if w := t.in.all[i].window; w != nil && (g != nil || w.Open() > 0) {
+		m.Main, m.Holes = w.Next(), w.Holes(m.Holes)
+	}
+	if tr.waits() && tr.offset >= low {
 		m.Head = &retry.Head{Attempt: tr.attempt, First: tr.first, Due: tr.due}
 	}
-	text, _ := m.Encode(low)
+	text, _ := m.Fit(low)
 	return text
 }
 
@@ -285,6 +295,15 @@ func (t *Task) closeWindow(i int) {
 
 // low is the offset below which everything of an input is done.
 func (t *Task) low(i int) int64 {
+	low := t.mainLow(i)
+	if g := t.gap(i); g != nil {
+		low = min(low, g.low())
+	}
+	return low
+}
+
+// mainLow is that of the main path.
+func (t *Task) mainLow(i int) int64 {
 	q := &t.in.all[i]
 	at := q.position
 	if tr := &t.failure.tries[i]; tr.waits() {

@@ -34,6 +34,7 @@ type Task struct {
 	calls    []Call // of workers' callbacks, to be handed over
 	calling  int    // calls handed over and not done
 	watch    watches
+	gaps     *gaps // nil where no input has a second path
 	crew     *crew // nil where the task runs everything itself
 	dead     bool  // uncommitted state is gone, nothing more can be sealed
 
@@ -107,17 +108,23 @@ func (t *Task) build() (err error) {
 
 // Add puts a batch into the queue of an input. The task owns the batch from here.
 func (t *Task) Add(input int, b *Batch) {
-	if t.dead {
-		t.in.all[input].consumed += b.Bytes
-		return
+	switch {
+	case t.dead:
+		t.queueOf(input).consumed += b.Bytes
+	case input >= len(t.in.all):
+		t.gaps.all[input-len(t.in.all)].addReplayed(b)
+	default:
+		t.in.add(input, b)
 	}
-	t.in.add(input, b)
 }
 
 // Consumed returns the bytes of batches of one input that were finished since the last call, and the batches, which nothing refers to any
 // more. The slice is valid until the task goes on.
 func (t *Task) Consumed(input int) (int, []*Batch) {
-	q := &t.in.all[input]
+	q := t.queueOf(input)
+	if q == nil {
+		return 0, nil
+	}
 	n, done := q.consumed, q.done
 	q.consumed, q.done = 0, q.done[:0]
 	return n, done
@@ -162,6 +169,10 @@ func (t *Task) process(left int) (rest int) {
 		switch {
 		case t.failure.pool != nil && t.failure.pool.turn(t):
 			if !t.retry() {
+				return rest
+			}
+		case t.gaps != nil && t.gaps.open > 0 && t.replayTurn():
+			if t.failure.fault != nil {
 				return rest
 			}
 		case t.idles() || !t.step():
@@ -219,7 +230,7 @@ func (t *Task) Runnable() bool {
 	if t.crew != nil {
 		return t.dispatchable()
 	}
-	return t.in.next() >= 0 && !t.idles() || t.failure.pool != nil && t.failure.pool.due(t.now)
+	return t.in.next() >= 0 && !t.idles() || t.failure.pool != nil && t.failure.pool.due(t.now) || t.replayable() != nil
 }
 
 // Err returns why the task has stopped, nil while it has not.

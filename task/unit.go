@@ -13,6 +13,7 @@ type unit struct {
 	kind       unitKind
 	retried    *retry.Item
 	item       *Item  // of a worker, run here
+	gap        *gap   // whose record it is
 	void       bool   // it is undone in any case
 	quiet      bool   // a commit that it asks for is not made for its sake: the task is being released
 	node       string // that runs, unless one was entered
@@ -27,12 +28,13 @@ type unit struct {
 type unitKind uint8
 
 const (
-	ownUnit   unitKind = iota // the runtime's own, or a callback: if it fails the task stops
-	freshUnit                 // the record at the head of an input
-	retryUnit                 // a record that was put aside
-	itemUnit                  // what a worker could not do
-	timerUnit                 // a punctuation
-	rowUnit                   // the emission of a row
+	ownUnit    unitKind = iota // the runtime's own, or a callback: if it fails the task stops
+	freshUnit                  // the record at the head of an input
+	retryUnit                  // a record that was put aside
+	replayUnit                 // the record at the head of a gap
+	itemUnit                   // what a worker could not do
+	timerUnit                  // a punctuation
+	rowUnit                    // the emission of a row
 )
 
 // begin begins a unit: that of the record of an input, or with -1 one without a source record.

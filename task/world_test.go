@@ -79,6 +79,10 @@ type world struct {
 	called    []Call
 	handed    []*Item
 	answered  *Answer
+
+	above    int64            // Config.Recover of the engine
+	ends     map[string]int64 // of the logs, where the engine would ask
+	replayed []Replay
 }
 
 func newWorld(t testing.TB, cfg Config) *world {
@@ -117,6 +121,7 @@ func (w *world) start(cfg Config) {
 		cfg.Committed = append(cfg.Committed, m)
 		cfg.StreamTime = max(cfg.StreamTime, m.StreamTime)
 	}
+	w.split(&cfg)
 	if cfg.Partitions == nil {
 		cfg.Partitions = func(topic string) int32 {
 			if topic == "nowhere" {
@@ -128,6 +133,21 @@ func (w *world) start(cfg Config) {
 	w.unacked, w.seals, w.failed = nil, nil, nil
 	w.owner, err = New(cfg)
 	require.NoError(w.t, err)
+}
+
+// split lets the task begin with two paths as the engine would.
+func (w *world) split(cfg *Config) {
+	cfg.Splits = nil
+	if w.above == 0 {
+		return
+	}
+	cfg.Splits = make([]retry.Split, len(cfg.Spec.Inputs))
+	for i, in := range cfg.Spec.Inputs {
+		m := &cfg.Committed[i]
+		if s, ok := m.Split(cfg.Positions[i], w.ends[in.Topic], w.above); ok {
+			cfg.Splits[i], cfg.Positions[i] = s, s.Main
+		}
+	}
 }
 
 func (w *world) step(ev Event) {
@@ -205,6 +225,8 @@ func (w *world) carry(actions []Action) {
 			w.failed = a.Err
 		case Wake:
 			w.wake = a.At
+		case Replayed:
+			w.replayed = append(w.replayed, a.Replay)
 		case Dispatch:
 			w.handed = append(w.handed, a.Item)
 		case Answer:

@@ -43,7 +43,7 @@ func (t *tasks) start(a engine.StartTask) {
 	l.ctx, l.cancel = context.WithCancelCause(t.r.work)
 	c := task.Config{
 		ID: a.Task, Epoch: a.Epoch, Positions: a.Positions, Committed: a.Committed, Announce: true, Clock: time.Now, StreamTime: a.StreamTime, Refused: a.Refused, Workers: true,
-		Beat: l.pulse.beat, Turn: t.turn.ask,
+		Beat: l.pulse.beat, Turn: t.turn.ask, Splits: a.Splits,
 	}
 	c = t.r.cfg.NewTask(l.ctx, c)
 	if ts := t.r.stores.of(a.Task, a.Stores); ts != nil {
@@ -55,6 +55,7 @@ func (t *tasks) start(a engine.StartTask) {
 	for _, in := range c.Spec.Inputs {
 		l.inputs = append(l.inputs, task.TopicPartition{Topic: in.Topic, Partition: a.Task.Partition})
 	}
+	l.inputs = append(l.inputs, l.inputs...) // those of second paths have the higher numbers
 	l.workers = newWorkers(l, c)
 	t.mu.Lock()
 	t.by[l.key] = l
@@ -301,6 +302,8 @@ func (l *taskLoop) carry(actions []task.Action) {
 			l.workers.abort()
 		case task.Wake:
 			l.wake.move(a.At)
+		case task.Replayed:
+			r.post(engine.TaskReplays{Task: id, Epoch: epoch, Replay: a.Replay})
 		case task.Noted:
 			r.post(engine.TaskNoted{Task: id, Epoch: epoch, Note: a.Note})
 		case task.Released:

@@ -53,14 +53,21 @@ func newWorkers(l *taskLoop, c task.Config) *workers {
 	return s
 }
 
-// dispatch lets any worker run an item.
+// dispatch lets any worker run an item: those of the main path before those of a gap.
 func (s *workers) dispatch(it *task.Item) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.shut {
 		return
 	}
-	s.queue = append(s.queue, handed{it, s.ctx})
+	at := len(s.queue)
+	if !it.Replayed {
+		at = slices.IndexFunc(s.queue, func(h handed) bool { return h.Replayed })
+		if at < 0 {
+			at = len(s.queue)
+		}
+	}
+	s.queue = slices.Insert(s.queue, at, handed{it, s.ctx})
 	s.attend()
 }
 
