@@ -3,6 +3,7 @@ package sim
 import (
 	"encoding/binary"
 
+	"github.com/understudy-streams/understudy/retry"
 	"github.com/understudy-streams/understudy/statestore"
 	"github.com/understudy-streams/understudy/task"
 )
@@ -34,6 +35,8 @@ func (p *process) topology() []*task.Spec {
 	if p.w.failing.aside() {
 		count.Retries = storeParked + 1
 	}
+	split.Recovers = p.w.recovery.above > 0
+	count.Recovers = split.Recovers && p.w.failing.set.Mode == retry.ModeParallel
 	return []*task.Spec{split, count}
 }
 
@@ -52,9 +55,9 @@ func stores(f *failing) []task.Store {
 }
 
 func (p *process) splitter(env *task.Env) *task.Graph {
-	last := int64(-1)
+	last := p.pathsOf()
 	return &task.Graph{Inputs: []func(*task.Record){func(r *task.Record) {
-		p.w.oracle.processed(p, env, &last)
+		p.w.oracle.processed(p, env, last)
 		b := append(env.Tail(), r.Key...)
 		env.Send(0, -1, append(b, r.Value...), len(r.Key), len(r.Value), r.Timestamp, nil)
 	}}}

@@ -17,6 +17,7 @@ type Config struct {
 	Parts     int32 // partitions of each topic; default 2 to 7
 	Records   int   // input records; default 120
 	Calm      bool  // no faults at all
+	Recover   bool  // after an end that was none tasks go on on two paths, with a policy that allows it
 	// Trace gets every line of the trace as it happens. May be nil.
 	Trace func(line string)
 }

@@ -116,9 +116,11 @@ func (w *world) asideIn(s statestore.TaskStores) map[string][]byte {
 
 // counting is what the oracle knows of one life of a task that counts.
 type counting struct {
-	from   int64            // where its main path begins
+	*paths
 	loaded map[int64]bool   // records that were put aside before
-	front  int64            // the furthest that was tried
+	front  int64            // the furthest that was tried by the main path
+	behind int64            // and by the second one
+	beside bool             // it is a worker's, who does not know whether it counts what it does
 	done   map[int64]bool   // counted in this life
 	last   map[string]int64 // of each word, the furthest that was counted
 	due    map[int64]due
@@ -131,8 +133,8 @@ type due struct {
 }
 
 // newCounting begins with what is put aside.
-func newCounting(from int64, aside map[string][]byte) *counting {
-	c := &counting{from: from, loaded: map[int64]bool{}, front: -1, done: map[int64]bool{}, last: map[string]int64{}, due: map[int64]due{}}
+func newCounting(life *paths, aside map[string][]byte) *counting {
+	c := &counting{paths: life, loaded: map[int64]bool{}, front: -1, behind: -1, done: map[int64]bool{}, last: map[string]int64{}, due: map[int64]due{}}
 	for key := range aside {
 		if o, payload, err := retry.ParseKey([]byte(key)); err == nil && !payload {
 			c.loaded[o.Offset] = true
@@ -148,7 +150,9 @@ func (p *process) lifeOf(*task.Env) *counting {
 			return r.counting
 		}
 	}
-	return newCounting(0, nil) // one of the tests of the oracle
+	c := newCounting(&paths{}, nil) // one of the tests of the oracle, or a worker
+	c.beside = true
+	return c
 }
 
 // tries is a try of a record, and what it comes to.
@@ -159,8 +163,10 @@ func (p *process) tries(env *task.Env, c *counting, id int) (task.Kind, error) {
 	o := &p.w.oracle
 	o.runsAlone(p, env.ID())
 	_, _, offset := env.Source()
-	aside := offset < c.front || c.loaded[offset]
-	o.failed.tried(p, env, c, id)
+	aside := offset < *c.frontOf(offset) || c.loaded[offset]
+	if !c.beside {
+		o.failed.tried(p, env, c, id)
+	}
 	kind, err := p.w.meets(p, id, aside)
 	if k := p.w.failing.fates[id].kind; err != nil && (k == waits || k == named) && err != errDown {
 		c.due[offset] = due{env.WallClock() + asked.Milliseconds(), int64(p.host.Skew)}
@@ -175,7 +181,7 @@ func (f *failed) tried(p *process, env *task.Env, c *counting, id int) {
 	switch {
 	case c.done[offset]:
 		w.violatedTask(env.ID(), "%s: task %v takes offset %d, which it has counted", p.name, env.ID(), offset)
-	case offset < c.from && !c.loaded[offset]:
+	case offset < c.from && !c.inGap(offset) && !c.loaded[offset]:
 		w.violatedTask(env.ID(), "%s: task %v takes offset %d, begins at %d, and it was not put aside", p.name, env.ID(), offset, c.from)
 	}
 	if d, ok := c.due[offset]; ok && d.skew == int64(p.host.Skew) && env.WallClock() < d.at {
@@ -184,7 +190,16 @@ func (f *failed) tried(p *process, env *task.Env, c *counting, id int) {
 	if !w.failing.aside() {
 		f.inOrder(p, env, c, offset)
 	}
-	c.front = max(c.front, offset)
+	front := c.frontOf(offset)
+	*front = max(*front, offset)
+}
+
+// frontOf is how far the path of an offset has come.
+func (c *counting) frontOf(offset int64) *int64 {
+	if c.two() && offset < c.split.Main {
+		return &c.behind
+	}
+	return &c.front
 }
 
 // inOrder holds that a record comes behind all others that may come ahead of it.
@@ -203,6 +218,9 @@ func (f *failed) inOrder(p *process, env *task.Env, c *counting, offset int64) {
 
 // counts notes that a record was counted, and holds that against those of its word.
 func (o *oracle) counts(p *process, env *task.Env, c *counting, word string) {
+	if c.beside {
+		return
+	}
 	_, _, offset := env.Source()
 	c.done[offset] = true
 	if last, ok := c.last[word]; ok && last > offset && o.w.failing.set.Mode != retry.ModeParallel {

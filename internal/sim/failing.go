@@ -58,10 +58,13 @@ const asked = 300 * time.Millisecond
 func newFailing(cfg Config, m *mood) failing {
 	rng := rand.New(rand.NewPCG(cfg.Seed, 0x6661696c))
 	f := failing{fates: make([]fate, cfg.Records), tries: make([]int, cfg.Records)}
-	if rng.IntN(5) == 0 {
+	if rng.IntN(5) == 0 && !cfg.Recover {
 		return f
 	}
 	f.policy = newPolicy(rng)
+	if cfg.Recover {
+		f.policy = parallel(rng)
+	}
 	f.set = f.policy.Settings()
 	if m.planned && f.aside() && m.policy.AcceptableLag > 0 { // what is put aside makes changelogs longer, and that is nothing that a plan fails over
 		m.policy.AcceptableLag = max(m.policy.AcceptableLag, 60)
@@ -103,6 +106,16 @@ func newPolicy(rng *rand.Rand) retry.Policy {
 	}
 	return retry.KeyOrdered(append(options, attempts, breaker,
 		pick(retry.Depth(2), retry.Depth(1000)), pick(retry.WithFollowers(retry.FollowersGoOn), retry.WithFollowers(retry.FollowersToo)))...)
+}
+
+// parallel draws a policy that lets records be taken in any order.
+func parallel(rng *rand.Rand) retry.Policy {
+	pick := func(of ...retry.Option) retry.Option { return of[rng.IntN(len(of))] }
+	return retry.Parallel(
+		retry.Backoff(100*time.Millisecond, 400*time.Millisecond), retry.Crashes(2), pick(retry.ThenDeadLetter(), retry.ThenSkip()),
+		pick(retry.Attempts(2), retry.Attempts(retry.Forever)), pick(retry.NoBreaker(), retry.Breaker(20, 2*time.Second)),
+		pick(retry.Parked(3, 1<<20), retry.Parked(1000, 1<<20)), retry.Workers([]int{1, 1, 2, 4}[rng.IntN(4)]),
+	)
 }
 
 func (f *failing) newFate(rng *rand.Rand) fate {

@@ -88,6 +88,7 @@ func (h *host) start() {
 			},
 			Specs: p.spec, Hashes: map[int32]uint64{0: 1, 1: 2 + uint64(h.version)}, QueueBytes: m.queue, RestoreBytes: m.restore,
 			LearnRate: m.rate, Coalesce: m.coalesce, AcceptableLag: m.policy.AcceptableLag, StateCleanup: m.cleanup, StallAfter: m.stall,
+			Recover:    h.w.recovery.above,
 			PurgeEvery: 2*session + time.Second, RefreshEvery: 5 * time.Second, OutOfRange: func(string) engine.Reset { return engine.ResetStop },
 		},
 		Sender: engine.SenderConfig{BatchBytes: 500, MaxBatch: 2000}, Planner: engine.PlannerConfig{MaxWait: m.fetchWait, PartBytes: 400},

@@ -81,6 +81,9 @@ const (
 	CrashDead                      // and the record had killed processes
 	RecordAsleep                   // a record had been put aside and was read again
 	BreakerOpened                  // a task took records for an outage
+	TwoPaths                       // a task went on behind a gap
+	GapOfGaps                      // of which a part was left by another gap, or by workers
+	GapClosed                      // all of a gap was processed
 	kinds
 )
 
@@ -94,7 +97,7 @@ var kindNames = [kinds]string{
 	"coordinator moved amid a move", "slow reads of a changelog", "stuck reads of a changelog", "learner stalled", "board request lost", "board request late",
 	"task learned", "copy promoted", "task handed over", "needless pause", "release overdue", "standby took over", "owner became standby",
 	"cold restore", "state cleaned", "record failed", "record killed a process", "outage", "record put aside", "record recovered", "dead letter",
-	"dead letter of a killer", "record put aside and read again", "breaker opened",
+	"dead letter of a killer", "record put aside and read again", "breaker opened", "gap", "gap of gaps", "gap closed",
 }
 
 func (k Kind) String() string {

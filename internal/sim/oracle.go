@@ -176,9 +176,11 @@ func (o *oracle) committed(c modelbroker.Commit) {
 		id.Subtopology = 1
 		done = func(at int64, n int) bool { return o.failed.done(tp, at, n) || o.failed.isParked(tp, at) }
 	}
-	if _, err := retry.ParseMetadata(c.Metadata, c.Offset, -1); err != nil {
+	m, err := retry.ParseMetadata(c.Metadata, c.Offset, -1)
+	if err != nil {
 		o.w.violatedAt(tp, "a commit of %v says what nobody can read: %v", tp, err)
 	}
+	o.said(tp, c.Offset, m)
 	for _, q := range o.runs[id] {
 		if q != p && !q.drowsy() && !q.abandoned(id) {
 			o.w.violatedAt(tp, "%v is committed by a member that does not run task %v, %s does", tp, id, q.name)
@@ -242,8 +244,8 @@ func (o *oracle) stopped(p *process, id task.ID) {
 }
 
 // processed holds a unit against S1, and the order of records.
-func (o *oracle) processed(p *process, env *task.Env, last *int64) {
-	o.follows(p, env, last)
+func (o *oracle) processed(p *process, env *task.Env, life *paths) {
+	o.follows(p, env, life)
 	o.runsAlone(p, env.ID())
 }
 
@@ -261,18 +263,23 @@ func (o *oracle) runsAlone(p *process, id task.ID) {
 	}
 }
 
-// follows holds the order of the records of a partition: each once in a life of its task, none left out but markers.
-func (o *oracle) follows(p *process, env *task.Env, last *int64) {
+// follows holds the order of the records of a partition: each once in a life of its task, none left out but markers, on each of two paths.
+func (o *oracle) follows(p *process, env *task.Env, life *paths) {
 	topic, partition, offset := env.Source()
 	log := o.logs[task.TopicPartition{Topic: topic, Partition: partition}]
-	for at := *last + 1; *last >= 0 && at < offset; at++ {
-		if log[at].record {
+	last, first := &life.main, life.from
+	gap := life.two() && offset < life.split.Main
+	if gap {
+		last, first = &life.gap, life.split.Low
+	}
+	if offset <= *last || offset < first || gap && !life.inGap(offset) {
+		o.w.violatedTask(env.ID(), "%s: task %v takes offset %d after %d", p.name, env.ID(), offset, *last)
+	}
+	for at := max(*last+1, first); at < offset; at++ {
+		if log[at].record && life.open(at) {
 			o.w.violatedTask(env.ID(), "%s: task %v takes offset %d after %d", p.name, env.ID(), offset, *last)
 			return
 		}
-	}
-	if offset <= *last {
-		o.w.violatedTask(env.ID(), "%s: task %v takes offset %d after %d", p.name, env.ID(), offset, *last)
 	}
 	*last = offset
 }
@@ -327,6 +334,7 @@ func (o *oracle) noticed(p *process, n engine.Notice) {
 		}
 	}
 	o.suspension(p, n.Kind)
+	o.recovered(p, n)
 	o.moved(p, n)
 	o.w.traceNotice(p, n)
 }

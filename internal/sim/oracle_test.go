@@ -155,18 +155,18 @@ func TestOracleNotices(t *testing.T) {
 			produced(w, a, task.TopicPartition{Topic: topicDead}, task.OutRecord{Value: recordValue(7)})
 		}, "A1 writes a dead letter of record 7, which says that it is of"},
 		{"a word out of its order", func(w *world, a, _ *process) {
-			c := newCounting(0, nil)
+			c := newCounting(&paths{}, nil)
 			c.last["w"] = 3
 			w.failing.set.Mode = retry.ModeKeyOrdered
 			w.oracle.counts(a, counterEnv(t, w, a), c, "w")
 		}, "A1: task 1_0 counts w at -1 after that at 3"},
 		{"a record twice in one life", func(w *world, a, _ *process) {
-			c := newCounting(0, nil)
+			c := newCounting(&paths{}, nil)
 			c.done[-1] = true
 			w.oracle.failed.tried(a, counterEnv(t, w, a), c, 7)
 		}, "A1: task 1_0 takes offset -1, which it has counted"},
 		{"a record from before the beginning that was not put aside", func(w *world, a, _ *process) {
-			w.oracle.failed.tried(a, counterEnv(t, w, a), newCounting(4, nil), 7)
+			w.oracle.failed.tried(a, counterEnv(t, w, a), newCounting(&paths{from: 4}, nil), 7)
 		}, "A1: task 1_0 takes offset -1, begins at 4, and it was not put aside"},
 		{"a produce request for a task of somebody else", func(w *world, a, b *process) {
 			w.oracle.running(b, id)

@@ -214,6 +214,7 @@ func (o *oracle) starts(p *process, a engine.StartTask) {
 		o.w.violatedTask(a.Task, "%s opens the store of task %v anew to make it active", p.name, a.Task)
 	}
 	delete(p.promoting, a.Task)
+	o.splits(p, a)
 }
 
 func (o *oracle) closesStore(p *process, id task.ID) {

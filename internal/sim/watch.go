@@ -20,6 +20,7 @@ type taskRun struct {
 	key      virtual.LifeKey
 	view     map[string][]byte // what its counts are: what it began with and what it has sealed since
 	counting *counting         // what it has counted
+	paths    *paths
 }
 
 // of is the process that the machines belong to, nil for those of nobody.
@@ -98,13 +99,13 @@ func (p *process) SenderAction(a engine.SenderAction) {
 }
 
 func (p *process) TaskStarts(t *virtual.Task, a engine.StartTask, s statestore.TaskStores) {
-	r := &taskRun{Task: t, p: p, key: t.Key}
+	r := &taskRun{Task: t, p: p, key: t.Key, paths: newPaths(a)}
 	if s != nil {
 		p.w.oracle.restored(p, a.Task, s)
 		r.view = rows(s.Reader(storeCounts))
-		r.counting = newCounting(a.Positions[0], p.w.asideIn(s))
+		r.counting = newCounting(r.paths, p.w.asideIn(s))
 		for offset := range r.counting.loaded {
-			if offset >= r.counting.from {
+			if offset >= r.paths.from || r.paths.inGap(offset) {
 				p.w.saw(RecordAsleep)
 			}
 		}

@@ -21,6 +21,7 @@ type world struct {
 	cfg       Config
 	mood      mood
 	failing   failing
+	recovery  recovering
 	hosts     []*host
 	source    source
 	oracle    oracle
@@ -62,7 +63,7 @@ func newWorld(cfg Config) *world {
 	w := &world{
 		cfg: cfg, mood: newMood(rng, cfg.Calm), trace: newTrace(cfg.Trace),
 	}
-	w.failing = newFailing(cfg, &w.mood)
+	w.failing, w.recovery = newFailing(cfg, &w.mood), newRecovering(cfg)
 	w.oracle.init(w)
 	topics := map[string]modelbroker.TopicConfig{}
 	for _, name := range []string{topicIn, topicWords, topicOut, topicDead} {
