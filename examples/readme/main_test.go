@@ -41,7 +41,7 @@ func TestGoInTheReadmeIsThatOfThisFolder(t *testing.T) {
 	}
 	all := strings.Join(files, "\x00")
 	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(read(t, "README.md"), -1)
-	require.Len(t, blocks, 5)
+	require.Len(t, blocks, 8)
 	for _, b := range blocks {
 		require.Contains(t, all, b[1], "this block is in no file of examples/readme")
 	}
