@@ -91,7 +91,7 @@ func strike(c *streamstest.Cluster, rng *rand.Rand) {
 	case 2:
 		m.SlowDisk(d / 20)
 	case 3:
-		m.Slow(float64(1 + rng.IntN(200)))
+		m.Slow(float64(1 + rng.IntN(3000)))
 	case 4:
 		m.CutOff(d)
 	case 5:
