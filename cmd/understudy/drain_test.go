@@ -151,6 +151,7 @@ func TestDrainBesideARunningApplication(t *testing.T) {
 	b := newBed(t)
 	b.retries(0, parks(retry.Entry{Origin: origin(0, 1), Key: []byte("a")}, "a1"))
 	joins(t, b.addrs, b.app, 1)
+	isStable(t, b.addrs, b.app)
 	_, err := b.drain("-apply")
 	require.ErrorContains(t, err, "stop them all first")
 	require.Equal(t, 1, b.lies())

@@ -96,6 +96,16 @@ func joins(t *testing.T, addrs []string, app string, process byte) {
 	})
 }
 
+// isStable waits until whoever joins is in the group.
+func isStable(t *testing.T, addrs []string, app string) {
+	t.Helper()
+	client := openClient(t, addrs)
+	require.Eventually(t, func() bool {
+		d, err := client.DescribeGroup(t.Context(), app)
+		return err == nil && d.State == "Stable"
+	}, 20*time.Second, 50*time.Millisecond)
+}
+
 func TestDescribeRunningGroup(t *testing.T) {
 	onBoth(t, func(t *testing.T, addrs []string) {
 		app := uniqueName()

@@ -338,10 +338,7 @@ func TestNothingIsResetOrDeletedWhileMembersAreAlive(t *testing.T) {
 	onBoth(t, func(t *testing.T, addrs []string) {
 		app := uniqueName()
 		joins(t, addrs, app, 1)
-		require.Eventually(t, func() bool {
-			d, err := openClient(t, addrs).DescribeGroup(t.Context(), app)
-			return err == nil && d.State == "Stable"
-		}, 20*time.Second, 50*time.Millisecond)
+		isStable(t, addrs, app)
 		_, _, err := command(t, "group", "reset", "-brokers", addrs[0], "-app", app, "-to", "earliest", "-topic", "in")
 		require.NoError(t, err, "to look at what would be done is allowed")
 		_, _, err = command(t, "group", "reset", "-brokers", addrs[0], "-app", app, "-to", "earliest", "-topic", "in", "-execute")
