@@ -38,7 +38,8 @@ type ConsumerConfig struct {
 	Assign map[TopicPartition]StartAt
 
 	// NoOffset says where to begin where nothing has been committed. Defaults to the earliest record. A beginning at the latest one is
-	// committed at once in a group, so that a restart before the first commit misses nothing. Kafka key: auto.offset.reset.
+	// committed at once in a group, so that a restart before the first commit misses nothing; with Offsets it is not, as their first save may
+	// be the program's own. Kafka key: auto.offset.reset.
 	NoOffset Reset
 	// OutOfRange says where to go on where an offset is not in the log any more. Defaults to an error of Poll that names partition and
 	// offsets: records may have been lost. Never silent: a reset is reported to Listener and Log.

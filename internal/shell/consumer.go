@@ -57,6 +57,7 @@ type Consumer struct {
 
 	polling chan struct{} // a token: who has it may run user code that is told of partitions
 	calling sync.Mutex    // held by whoever calls callbacks
+	storing sync.Mutex    // held by whoever calls the user's store: commits come from any goroutine, loads from that of Poll
 	scratch []task.Record
 
 	work    context.Context

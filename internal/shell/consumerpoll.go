@@ -92,8 +92,8 @@ func (c *Consumer) runTell(ctx context.Context, t consume.Tell) error {
 	case consume.TellLoad:
 		ev := consume.Loaded{Request: t.Request, Err: errors.New("it has panicked")}
 		defer func() { c.step(ev) }()
-		ctx, cancel := c.forStore(ctx)
-		defer cancel()
+		ctx, done := c.forStore(ctx)
+		defer done()
 		ev.Offsets, ev.Err = c.cfg.Load(ctx, t.Parts)
 		if ev.Err != nil {
 			return fmt.Errorf("load the offsets of %v from the offset store: %w", t.Parts, ev.Err)
@@ -107,9 +107,11 @@ func (c *Consumer) runTell(ctx context.Context, t consume.Tell) error {
 	return nil
 }
 
-// forStore is the context of a call of the user's store: bounded, and not ended because a Poll must not wait.
-func (c *Consumer) forStore(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), c.cfg.Client.Timeout())
+// forStore takes the turn at the user's store, and returns the context of the call: bounded, and not ended because a Poll must not wait.
+func (c *Consumer) forStore(ctx context.Context) (context.Context, func()) {
+	c.storing.Lock()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.Client.Timeout())
+	return ctx, func() { cancel(); c.storing.Unlock() }
 }
 
 // runSaves saves what is to be saved, whoever comes first.
@@ -127,8 +129,8 @@ func (c *Consumer) runSaves(ctx context.Context) {
 func (c *Consumer) save(ctx context.Context, s *consume.Save) {
 	ev := consume.Saved{Request: s.Request, Err: errors.New("it has panicked")}
 	defer func() { c.step(ev) }()
-	ctx, cancel := c.forStore(ctx)
-	defer cancel()
+	ctx, done := c.forStore(ctx)
+	defer done()
 	ev.Err = c.cfg.Save(ctx, s.Generation, s.Offsets)
 }
 
