@@ -72,13 +72,24 @@ func (f *failed) parked(p *process, tp task.TopicPartition, r task.OutRecord) {
 		}
 	default:
 		id := recordID(log[o.Offset].value)
-		if !f.done(words, o.Offset, id) {
+		if !f.done(words, o.Offset, id) && !f.byStranger(tp, r.Key) {
 			f.o.w.violatedAt(tp, "%s deletes that record %d at %d is put aside, and it left no trace", nameOf(p), id, o.Offset)
 		}
 		if !payload && f.o.counted[id] {
 			f.o.w.saw(RecordRecovered)
 		}
 	}
+}
+
+// byStranger says that a row was last written by one who did not run the task: its owner, who knows nothing of it, takes it back.
+func (f *failed) byStranger(tp task.TopicPartition, key []byte) bool {
+	log := f.o.logs[tp]
+	for i := len(log) - 1; i >= 0; i-- {
+		if log[i].record && log[i].key == string(key) {
+			return log[i].strange
+		}
+	}
+	return false
 }
 
 // done says that what became of a record is in the logs: its count and the output of it, or its dead letter, if it may not just vanish.
@@ -161,10 +172,10 @@ func (p *process) tries(env *task.Env, c *counting, id int) (task.Kind, error) {
 		return task.KindProcess, errFlaky // nothing of it happens any more
 	}
 	o := &p.w.oracle
-	o.runsAlone(p, env.ID())
 	_, _, offset := env.Source()
 	aside := offset < *c.frontOf(offset) || c.loaded[offset]
-	if !c.beside {
+	if !c.beside { // what a worker does when its task is given up counts for nothing
+		o.runsAlone(p, env.ID())
 		o.failed.tried(p, env, c, id)
 	}
 	kind, err := p.w.meets(p, id, aside)

@@ -13,7 +13,10 @@ import (
 // by themselves, so that all other seeds are as they would be without.
 type recovering struct{ above int64 }
 
-func newRecovering(cfg Config) recovering {
+func newRecovering(cfg Config, m *mood) recovering {
+	if m.planned { // nothing dies while a plan is carried out, and what is held then is how many rounds it takes
+		return recovering{}
+	}
 	rng := rand.New(rand.NewPCG(cfg.Seed, 0x7265636f))
 	if above := []int64{1, 2, 5}[rng.IntN(3)]; cfg.Recover || rng.IntN(4) == 0 {
 		return recovering{above}

@@ -63,7 +63,7 @@ func newWorld(cfg Config) *world {
 	w := &world{
 		cfg: cfg, mood: newMood(rng, cfg.Calm), trace: newTrace(cfg.Trace),
 	}
-	w.failing, w.recovery = newFailing(cfg, &w.mood), newRecovering(cfg)
+	w.failing, w.recovery = newFailing(cfg, &w.mood), newRecovering(cfg, &w.mood)
 	w.oracle.init(w)
 	topics := map[string]modelbroker.TopicConfig{}
 	for _, name := range []string{topicIn, topicWords, topicOut, topicDead} {
