@@ -34,7 +34,7 @@ func (a *App) Blueprint() Blueprint {
 			},
 			Specs: a.topology.Subtopologies, Hashes: a.hashes(), MaxStuck: c.MaxStuck, CloseWithin: c.CloseTimeout,
 			RestoreBytes: b.restore, LearnRate: c.LearnRate, AcceptableLag: c.AcceptableLag, Coalesce: c.Coalesce, StateCleanup: c.StateCleanup,
-			StuckAfter: c.StuckAfter,
+			StuckAfter: c.StuckAfter, Recover: c.RecoverAbove, // where a Spec says that its tasks recover so
 			NoOffset:   func(string) engine.Reset { return c.NoOffset.engine(engine.ResetEarliest) },
 			OutOfRange: func(string) engine.Reset { return c.OutOfRange.engine(engine.ResetStop) },
 		},

@@ -13,7 +13,7 @@ import (
 
 // children are what the test binary can be besides tests, by the environment variable that makes it so. They get its value and return the exit
 // code.
-var children = map[string]func(spec string) int{childEnv: child, memberEnv: memberChild}
+var children = map[string]func(spec string) int{childEnv: child, memberEnv: memberChild, recoveryEnv: recoveryChild}
 
 func TestMain(m *testing.M) {
 	for env, run := range children {
