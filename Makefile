@@ -15,7 +15,7 @@ PORT     ?= 29092
 # internal/realkafka is left out: it starts brokers, and the same shells run against the embedded broker here.
 RACE := $(patsubst %,./%,$(wildcard streams internal/shell internal/group internal/kafka internal/broker statestore/pebblestore))
 
-.PHONY: help demo test vet fmt-check unit race kill-test lint fuzz sim kafka kafka-stop bench bench-rebalance bench-failure bench-test ledger-test cover
+.PHONY: help demo test vet fmt-check unit race kill-test lint fuzz sim kafka kafka-stop bench bench-rebalance bench-failure bench-recovery bench-test ledger-test cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -72,6 +72,9 @@ bench-rebalance: ## tasks that move, beside Kafka Streams: silences, rounds, col
 
 bench-failure: ## records that fail and calls that take their time, beside sarama and Confluent's parallel consumer, about 12 minutes (QUICK=1: a look, 3 minutes)
 	bench/run failure
+
+bench-recovery: ## time to the first fresh result after kill -9, at lags of 100 to 1,000,000 records, beside serial catch-up and Kafka Streams, about 10 minutes (QUICK=1: 5 minutes)
+	bench/run recovery
 
 bench-test: ## vet and test the benchmark's harness and programs (modules of their own)
 	cd bench && $(TIMED:%=../%) go vet ./... && go test ./...

@@ -139,16 +139,21 @@ func failureRows() []failureRow {
 
 // failureMarkdown is the table of the failure benchmark, and what it rests on.
 func (r *results) failureMarkdown() string {
+	return r.troubleMarkdown(failureColumns, failureRows(), failures())
+}
+
+// troubleMarkdown is a table of such rows, and what they rest on.
+func (r *results) troubleMarkdown(columns []string, rows []failureRow, workloads []workload) string {
 	var b strings.Builder
 	if slices.ContainsFunc(r.all, func(one result) bool { return one.Scale < 1 }) {
 		b.WriteString("**Only a look:** some of these runs were short, and their figures say nothing.\n\n")
 	}
-	fmt.Fprintf(&b, "| | figure | %s | to reach | |\n|---|---|%s---|---|\n", strings.Join(failureColumns, " | "), strings.Repeat("---:|", len(failureColumns)))
-	for _, row := range failureRows() {
-		r.failureRow(&b, row)
+	fmt.Fprintf(&b, "| | figure | %s | to reach | |\n|---|---|%s---|---|\n", strings.Join(columns, " | "), strings.Repeat("---:|", len(columns)))
+	for _, row := range rows {
+		r.failureRow(&b, columns, row)
 	}
 	b.WriteString("\n| | variant | records | runs used | thrown out | other programs, cores | took, s | |\n|---|---|---:|---:|---:|---:|---:|---|\n")
-	for _, w := range failures() {
+	for _, w := range workloads {
 		names := w.programs
 		if w.trouble != nil {
 			for _, v := range w.trouble.variants {
@@ -162,9 +167,9 @@ func (r *results) failureMarkdown() string {
 	return b.String()
 }
 
-func (r *results) failureRow(b *strings.Builder, row failureRow) {
+func (r *results) failureRow(b *strings.Builder, columns []string, row failureRow) {
 	var texts []string
-	for _, program := range failureColumns {
+	for _, program := range columns {
 		q := row.of(r, program)
 		text := ""
 		switch {
@@ -254,7 +259,7 @@ func (r *results) lastVoid(workload, variant string) (why string) {
 // failureText is what a line of the log says of a result's figures.
 func failureText(f map[figure]float64) string {
 	var b strings.Builder
-	for _, name := range []figure{goodPerS, goodShare, decay, unburied, cores, machineCores, took, ideal, earliest, early, dueP50, dueP99, dueLast, p99Without} {
+	for _, name := range []figure{goodPerS, goodShare, decay, unburied, cores, machineCores, took, ideal, earliest, early, dueP50, dueP99, dueLast, p99Without, freshAfter, gapClosed} {
 		if v, ok := f[name]; ok {
 			fmt.Fprintf(&b, " %s %.3f", name, v)
 		}

@@ -5,6 +5,7 @@
 //	drive compare|restore|latency|start|growth|heap  one part (or several, with commas); prints all tables there are
 //	drive rebalance                                  the scenarios of make bench-rebalance, with a table of their own
 //	drive failure                                    what make bench-failure measures, with a table of its own
+//	drive recovery                                   what make bench-recovery measures, with a table of its own
 //	drive table                                      prints the tables of what has been measured
 package main
 
@@ -33,7 +34,7 @@ func main() {
 
 func execute(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("usage: drive all|compare|restore|latency|start|growth|heap|rebalance|failure|table [flags]")
+		return fmt.Errorf("usage: drive all|compare|restore|latency|start|growth|heap|rebalance|failure|recovery|table [flags]")
 	}
 	flags := flag.NewFlagSet("drive "+args[0], flag.ExitOnError)
 	brokers := flags.String("brokers", "127.0.0.1:29092", "bootstrap address")
@@ -124,17 +125,19 @@ func newBench(dir string, s *settings, names []string) (*bench, error) {
 		file, b.table, b.markdown = "rebalance.jsonl", "rebalance.md", (*results).rebalanceMarkdown
 	case failurePart:
 		file, b.table, b.markdown = "failure.jsonl", "failure.md", (*results).failureMarkdown
+	case recoveryPart:
+		file, b.table, b.markdown = "recovery.jsonl", "recovery.md", (*results).recoveryMarkdown
 	}
 	b.results, err = openResults(filepath.Join(dir, file))
 	return b, err
 }
 
 // The parts that have results and a table of their own.
-const rebalancePart, failurePart = "rebalance", "failure"
+const rebalancePart, failurePart, recoveryPart = "rebalance", "failure", "recovery"
 
 // sitting says to which of them a part belongs; all others belong together.
 func sitting(name string) string {
-	for _, of := range []string{rebalancePart, failurePart} {
+	for _, of := range []string{rebalancePart, failurePart, recoveryPart} {
 		if strings.HasPrefix(name, of) {
 			return of
 		}

@@ -142,10 +142,11 @@ func growing() []workload {
 	return all
 }
 
-// parts are what the benchmark consists of, by name. The four of everything are in `make bench`, rebalance is `make bench-rebalance`, failure `make bench-failure`.
+// parts are what the benchmark consists of, by name. The four of everything are in `make bench`, rebalance is `make bench-rebalance`, failure `make bench-failure`,
+// recovery `make bench-recovery`.
 var parts = map[string]func() []workload{
 	"compare": comparison, "restore": restoring, "latency": latencies, "start": starts, "growth": growing, "heap": heaps,
-	"rebalance": reshuffles, "rebalance-more": moreReshuffles, failurePart: failures,
+	"rebalance": reshuffles, "rebalance-more": moreReshuffles, failurePart: failures, recoveryPart: recoveries,
 }
 
 // everything is what is run when nothing is named, in order.
@@ -155,7 +156,7 @@ var everything = []string{"compare", "restore", "latency", "start"}
 func part(name string, scale float64) ([]workload, error) {
 	make, ok := parts[name]
 	if !ok {
-		return nil, fmt.Errorf("no part %q; there are compare, restore, latency, start, growth, heap, rebalance, rebalance-more and failure", name)
+		return nil, fmt.Errorf("no part %q; there are compare, restore, latency, start, growth, heap, rebalance, rebalance-more, failure and recovery", name)
 	}
 	all := make()
 	for i := range all {

@@ -19,7 +19,8 @@ import (
 	"github.com/understudy-streams/understudy/streams/serde"
 )
 
-// failing runs the workloads of the failure benchmark: records that fail (failing) and records that sleep (sleeping).
+// failing runs the workloads of the failure benchmark, records that fail (failing) and records that sleep (sleeping), and that of the recovery
+// benchmark, records that wait (recover).
 func failing(args []string) error {
 	fs := flag.NewFlagSet("understudy "+args[0], flag.ExitOnError)
 	brokers := fs.String("brokers", "127.0.0.1:9092", "bootstrap brokers, comma-separated")
@@ -33,9 +34,18 @@ func failing(args []string) error {
 	workers := fs.Int("workers", 1, "records of one task at a time")
 	alone := fs.Int("alone", 1, "sleeping: goroutines that make the same sleeps afterwards, without Kafka")
 	records := fs.Int("records", 0, "sleeping: all there are; failing: those that are to come later")
+	waitMicros := fs.Int("wait-us", 0, "recover: what each record waits, in microseconds")
+	recovery := fs.String("recovery", "serial", "recover: serial, with the default policy, or parallel")
+	session := fs.Int("session-ms", 0, "session timeout; 0: the default")
 	profile := fs.String("profile", "", "write PREFIX.cpu and PREFIX.heap between SIGUSR1 and SIGUSR2")
 	if err := fs.Parse(args[1:]); err != nil {
 		return err
+	}
+	mode := streams.RecoverSerial
+	if args[0] == "recover" {
+		if *order = "all"; *recovery == "parallel" {
+			*order, mode = "none", streams.RecoverParallel
+		}
 	}
 	policy, err := policyFor(*order, *workers)
 	if err != nil {
@@ -44,9 +54,15 @@ func failing(args []string) error {
 	builder := streams.NewBuilder()
 	source := builder.Stream(*in, serde.String, serde.Bytes, streams.OnFailure(policy))
 	sleeper := work.NewSleeper(*records)
-	if args[0] == "sleeping" {
+	switch args[0] {
+	case "sleeping":
 		source.TryForEach("sleep", func(_ context.Context, r streams.Record[string, []byte]) error { return sleeper.Call(r.Key, r.Value) })
-	} else {
+	case "recover":
+		source.TryMapValues("wait", func(_ context.Context, r streams.Record[string, []byte]) ([]byte, error) {
+			time.Sleep(time.Duration(*waitMicros) * time.Microsecond) // none returns at once
+			return r.Value, nil
+		}).To(*out)
+	default:
 		delays := work.NewDelays(*records)
 		source.TryMapValues("work", func(_ context.Context, r streams.Record[string, []byte]) ([]byte, error) {
 			return r.Value, obey(r.Value, delays)
@@ -66,6 +82,9 @@ func failing(args []string) error {
 		Brokers:        strings.Split(*brokers, ","),
 		StateDir:       *state,
 		CommitInterval: time.Duration(*commit) * time.Millisecond,
+		Session:        time.Duration(*session) * time.Millisecond,
+		Recovery:       mode,
+		RecoverAbove:   recoverAbove,
 		Log:            logger,
 		Listener:       new(restores).listener(),
 	})
@@ -83,6 +102,9 @@ func failing(args []string) error {
 	}()
 	return errors.Join(application.Run(ctx), closeProfile())
 }
+
+// recoverAbove is low, so that small gaps are replayed beside fresh records too.
+const recoverAbove = 10
 
 // Records that fail are tried four times, 0.1, 0.2 and 0.4 seconds after one another, before they are dead letters.
 const attempts, firstWait, longestWait = 4, 100 * time.Millisecond, time.Second

@@ -29,9 +29,9 @@ func main() {
 
 func run(args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("usage: understudy map|count|wordcount|keep|tally|failing|sleeping --brokers B --app ID --state DIR ...")
+		return fmt.Errorf("usage: understudy map|count|wordcount|keep|tally|failing|sleeping|recover --brokers B --app ID --state DIR ...")
 	}
-	if args[0] == "failing" || args[0] == "sleeping" {
+	if args[0] == "failing" || args[0] == "sleeping" || args[0] == "recover" {
 		return failing(args)
 	}
 	fs := flag.NewFlagSet("understudy", flag.ExitOnError)

@@ -24,10 +24,11 @@ public final class Program {
   private static final Map<String, String> DEFAULTS = Map.of(
       "--brokers", "127.0.0.1:9092", "--in", "in", "--out", "out", "--app", "bench-ks", "--state", "", "--guarantee", "alos",
       "--threads", "2", "--commit-ms", "1000", "--cache", "67108864", "--instance", "a");
+  private static final String WAIT = "--wait-us";
 
   public static void main(String[] args) throws Exception {
     if (args.length == 0) {
-      throw new IllegalArgumentException("usage: Program map|count|wordcount|keep|tally --brokers B --app ID --state DIR ...");
+      throw new IllegalArgumentException("usage: Program map|count|wordcount|keep|tally|recover --brokers B --app ID --state DIR ...");
     }
     var options = options(args);
     var config = config(options);
@@ -56,7 +57,7 @@ public final class Program {
   private static Map<String, String> options(String[] args) {
     var options = new HashMap<>(DEFAULTS);
     for (int i = 1; i < args.length; i += 2) {
-      if (!(options.containsKey(args[i]) || args[i].contains(".")) || i + 1 == args.length) {
+      if (!(options.containsKey(args[i]) || args[i].contains(".") || args[i].equals(WAIT)) || i + 1 == args.length) {
         throw new IllegalArgumentException("unknown option, or one without a value: " + args[i]);
       }
       options.put(args[i], args[i + 1]);
@@ -97,6 +98,10 @@ public final class Program {
     var string = Serdes.String();
     if (workload.equals("tally")) {
       Tally.build(b, options.get("--in"), options.get("--out"), options.get("--instance"));
+      return b.build(config);
+    }
+    if (workload.equals("recover")) {
+      Recover.build(b, options.get("--in"), options.get("--out"), Long.parseLong(options.getOrDefault(WAIT, "0")));
       return b.build(config);
     }
     KStream<String, String> source = b.stream(options.get("--in"), Consumed.with(string, string));
