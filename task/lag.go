@@ -22,6 +22,9 @@ func (o *Owner) Lag(input int) Lag {
 	if w := q.window; w != nil {
 		g.Done = max(0, w.Width()-int64(w.Open()))
 	}
+	if p := t.gap(input); p != nil { // the position is its own, and all between it and the end is in one of the two
+		g.Done += max(0, p.hi-g.Position-int64(p.window.Open())) + max(0, t.mainLow(input)-p.hi)
+	}
 	if !q.empty() {
 		g.Oldest = q.peek().Timestamp
 	}
