@@ -25,7 +25,7 @@ func found(a MemberAction) group.Event {
 // records come once and in order but for what a seek does, none is skipped, nothing is returned while it is paused, and what is committed
 // is never beyond what was returned or sought.
 func TestAnyHistoryReturnsEachRecordOnceAndCommitsNoFurther(t *testing.T) {
-	for seed := range uint64(150) {
+	for seed := range seeds(150) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			h := newHistory(t, seed)
 			for range 300 {
@@ -34,6 +34,14 @@ func TestAnyHistoryReturnsEachRecordOnceAndCommitsNoFurther(t *testing.T) {
 			h.finish()
 		})
 	}
+}
+
+// seeds are fewer in the short tests, which run under the race detector.
+func seeds(n uint64) uint64 {
+	if testing.Short() {
+		return n / 15
+	}
+	return n
 }
 
 type history struct {

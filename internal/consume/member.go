@@ -1,6 +1,7 @@
 package consume
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -117,9 +118,13 @@ func (m *Machine) stepMember(ev group.Event) {
 			m.member.reason = a.Reason
 			m.onLost(a.Reason)
 		case group.Fatal:
-			m.onLost(a.Err.Error())
-			m.fail(a.Err)
-			m.rest(a.Err.Error())
+			err := a.Err
+			if errors.Is(err, group.ErrTopologyConflict) {
+				err = fmt.Errorf("group %s is in use by an application that reads the same topics: stop it, or use another group", m.cfg.Group.Group)
+			}
+			m.onLost(err.Error())
+			m.fail(err)
+			m.rest(err.Error())
 		case group.Left:
 			m.rest(m.member.reason)
 		case group.Wake:
@@ -251,8 +256,8 @@ func (m *Machine) give(id task.ID, a group.Assigned) (task.TopicPartition, bool)
 	if p.phase == held || stillMarked && slices.Contains(m.member.late, id) {
 		return tp, false
 	}
-	told := m.cfg.Listens && p.shown && p.revocation == 0
-	p.phase, p.revocation, p.flushed, p.owed = held, 0, false, told
+	told := p.parted // then it is told that the part stays as well
+	p.phase, p.revocation, p.flushed, p.parted, p.owed = held, 0, false, false, told
 	return tp, told
 }
 

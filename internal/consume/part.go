@@ -46,6 +46,7 @@ type part struct {
 	flushed    bool   // the commit of a handover was made
 	offered    int32  // the generation in which it was offered to others, 0: not
 	revocation uint64 // that user code is to be told of, 0: none
+	parted     bool   // it was told that the part goes
 }
 
 // phase is where a part is in its life.

@@ -20,7 +20,7 @@ import (
 // Any history of members that join, leave and are thrown out: while all who leave do it properly and commit what they were given, every record is
 // returned exactly once; whoever is thrown out has the records since its last commit returned once more, and its commits refused.
 func TestAnyHistoryOfRebalancesReturnsEachRecord(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range seeds(60) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			g := &groupWorld{
 				t: t, rng: rand.New(rand.NewPCG(seed, 2)), now: time.Unix(1000, 0), kept: map[task.TopicPartition]int64{}, seen: map[taken]int{},

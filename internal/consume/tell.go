@@ -22,6 +22,9 @@ func (m *Machine) NextTell() Tell {
 			}
 		case TellRevoked:
 			if t.Parts = m.still(t.Parts, func(p *part) bool { return p.revocation == t.Revocation }); len(t.Parts) > 0 {
+				for _, tp := range t.Parts {
+					m.parts[tp].parted = true
+				}
 				return t
 			}
 		default:
