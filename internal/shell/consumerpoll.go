@@ -16,6 +16,11 @@ func (c *Consumer) Poll(ctx context.Context, visit func(consume.Chunk)) error {
 	select {
 	case c.polling <- struct{}{}:
 	default:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.closing {
+			return ErrConsumerClosed
+		}
 		return ErrPolling
 	}
 	defer func() { <-c.polling }()
