@@ -37,7 +37,7 @@ func (s State) String() string { return engine.State(s).String() }
 // the tasks. An App runs once: after Run has returned, make a new one. All methods may be called from any goroutine.
 type App struct {
 	cfg      Config
-	topology *Topology
+	topology atomic.Pointer[Topology]
 	state    atomic.Uint32
 	said     map[string]time.Time // repeated failures, when they were logged last
 	called   atomic.Bool
@@ -74,14 +74,16 @@ func New(b *Builder, c Config) (*App, error) {
 	if err := errors.Join(err, c.validate(topology != nil && topology.stateful(), recovery)); err != nil {
 		return nil, err
 	}
-	return &App{cfg: c, topology: topology, ended: make(chan struct{}), closing: make(chan struct{})}, nil
+	a := &App{cfg: c, ended: make(chan struct{}), closing: make(chan struct{})}
+	a.topology.Store(topology)
+	return a, nil
 }
 
 // ErrAlreadyRun is returned by Run when it is called again.
 var ErrAlreadyRun = errors.New("streams: an App runs once: make a new one with New to run again")
 
-// Topology returns what the application runs.
-func (a *App) Topology() *Topology { return a.topology }
+// Topology returns what the application runs. With sources that read patterns it is another one whenever their topics have changed.
+func (a *App) Topology() *Topology { return a.topology.Load() }
 
 // State returns the life of the application.
 func (a *App) State() State { return State(a.state.Load()) }

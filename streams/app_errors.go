@@ -68,6 +68,31 @@ func (e *InternalTopicError) Error() string {
 	return fmt.Sprintf("streams: the %s topic %q has %s %s, needed are %s: %s", e.Kind, e.Topic, e.What, e.Have, e.Want, remedy)
 }
 
+// PartitionsChangedError says that a topic that is read has more partitions than there are tasks with state: the rows of some keys would be
+// looked for in new tasks, which do not have them.
+type PartitionsChangedError struct {
+	Topic      string
+	Partitions int32        // of the topic
+	Internal   string       // the topic of the state
+	Kind       InternalKind // of that
+	Tasks      int32        // for which the state was made: its partitions
+	Pattern    bool         // topics are read by a pattern, which this one may match
+}
+
+func (e *PartitionsChangedError) Error() string {
+	remedy := "stop all processes, delete the internal topics and reset the application, or use another application id"
+	if e.Pattern {
+		remedy = "if it matches a pattern, leave it out with Except; else " + remedy
+	}
+	return fmt.Sprintf("streams: topic %q has %d partitions, but the state that its records change was made for %d tasks (the %s topic %q has as many partitions), "+
+		"and would be split: %s", e.Topic, e.Partitions, e.Tasks, e.Kind, e.Internal, remedy)
+}
+
+// Unwrap returns what it is about the topic of the state, which does not fit any more.
+func (e *PartitionsChangedError) Unwrap() error {
+	return &InternalTopicError{Topic: e.Internal, Kind: e.Kind, What: "partitions", Have: fmt.Sprint(e.Tasks), Want: fmt.Sprint(e.Partitions)}
+}
+
 // TopicRefusedError says that the cluster does not let the application use a topic.
 type TopicRefusedError struct {
 	Topic string

@@ -20,7 +20,7 @@ const batchOverhead = 128
 // Topics of the application itself are made with bounds that nothing reaches. What cannot be learnt is no limit: the broker has the last
 // word.
 func (t *topics) limits(ctx context.Context, topic string) task.Limits {
-	if slices.ContainsFunc(t.app.topology.Internal, func(in InternalTopic) bool { return in.Name == topic }) {
+	if slices.ContainsFunc(t.app.Topology().Internal, func(in InternalTopic) bool { return in.Name == topic }) {
 		return task.Limits{}
 	}
 	t.mu.Lock()

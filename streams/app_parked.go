@@ -51,7 +51,7 @@ func (t *topics) leftovers(ctx context.Context) error {
 
 // unused says that a topic has the name of a retry topic of the application, and that the topology does not have it.
 func (t *topics) unused(name string) bool {
-	top := t.app.topology
+	top := t.app.Topology()
 	rest, ok := strings.CutPrefix(name, top.applicationID+"-")
 	source, is := strings.CutSuffix(rest, retrySuffix)
 	return ok && is && source != "" && !top.owns(name) && !slices.Contains(top.Sources, name) && !slices.Contains(top.Sinks, name)
@@ -64,7 +64,7 @@ func (t *topics) unusedRecords(ctx context.Context, name string) (error, error) 
 	if err != nil || len(records) == 0 {
 		return nil, err
 	}
-	top := t.app.topology
+	top := t.app.Topology()
 	app := top.applicationID
 	r := outside.Reader{Client: t.client}
 	owner, err := r.Owner(ctx, app, name, origins)
@@ -87,7 +87,7 @@ func (t *Topology) names(source string) bool {
 // strays are about records in the retry topics of the topology that were read from topics which it does not read any more. Such topics are known
 // by the offsets that the group has committed of them, so that at most starts no retry topic is read; what that does not show the task finds.
 func (t *topics) strays(ctx context.Context, md *kafka.Metadata) (faults []error, err error) {
-	top := t.app.topology
+	top := t.app.Topology()
 	if !slices.ContainsFunc(top.Internal, func(in InternalTopic) bool { return in.Kind == RetryTopic && md.Topics[in.Name] != nil }) {
 		return nil, nil
 	}
@@ -97,7 +97,7 @@ func (t *topics) strays(ctx context.Context, md *kafka.Metadata) (faults []error
 	if err != nil {
 		return nil, err
 	}
-	if !slices.ContainsFunc(committed, func(o kafka.FetchedOffset) bool { return o.Offset >= 0 && !top.reads(o.Topic) }) {
+	if !slices.ContainsFunc(committed, func(o kafka.FetchedOffset) bool { return o.Offset >= 0 && !top.reads(o.Topic) && !top.matches(o.Topic) }) {
 		return nil, nil
 	}
 	for _, in := range top.Internal {
@@ -111,6 +111,7 @@ func (t *topics) strays(ctx context.Context, md *kafka.Metadata) (faults []error
 		for _, input := range top.Subtopologies[in.Subtopology].Inputs {
 			delete(records, input.Topic)
 		}
+		maps.DeleteFunc(records, func(topic string, _ int) bool { return top.matches(topic) })
 		delete(records, "") // the task sees to what cannot be read
 		if len(records) > 0 {
 			faults = append(faults, &ParkedError{Topic: in.Name, Application: top.applicationID, Runs: true, Records: records})

@@ -27,7 +27,7 @@ const (
 
 // openState locks and opens the state directory, if the topology has stores.
 func (a *App) openState() (*stateDir, error) {
-	if !a.topology.stateful() {
+	if !a.Topology().stateful() {
 		return &stateDir{processID: randomID()}, nil
 	}
 	dir, err := pebblestore.OpenDir(a.cfg.StateDir, a.cfg.ApplicationID, pebblestore.Options{

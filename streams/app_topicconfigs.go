@@ -19,7 +19,7 @@ const (
 // they take them. What holds whole records of a source takes the largest one that its topic takes.
 func (t *topics) configs(ctx context.Context) (map[string]map[string]string, error) {
 	all := map[string]map[string]string{}
-	for _, in := range t.app.topology.Internal {
+	for _, in := range t.app.Topology().Internal {
 		configs := maps.Clone(in.Configs)
 		if t.app.cfg.MaxRecordBytes > defaultRecordBytes {
 			configs[maxMessageBytes] = strconv.Itoa(t.app.cfg.MaxRecordBytes + recordRoom)
@@ -31,7 +31,7 @@ func (t *topics) configs(ctx context.Context) (map[string]map[string]string, err
 
 // sized gives the topics that hold whole records of sources their sizes.
 func (t *topics) sized(ctx context.Context, all map[string]map[string]string) error {
-	sources := t.app.topology.heldWhole()
+	sources := t.app.Topology().heldWhole()
 	if len(sources) == 0 {
 		return nil
 	}
@@ -76,7 +76,7 @@ func (t *Topology) heldWhole() map[string][]string {
 		case RetryTopic:
 			held[in.Name] = t.subs[in.Subtopology].topics()
 		case DeadLetterTopic, RedriveTopic:
-			held[in.Name] = []string{in.Source}
+			held[in.Name] = t.topicsOf(in.Source)
 		}
 	}
 	return held

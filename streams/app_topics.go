@@ -56,7 +56,11 @@ func (t *topics) ensure(ctx context.Context) engine.TopicsReady {
 	}
 	fail.Point("topics.checked")
 	t.remember(counts)
-	return engine.TopicsReady{Partitions: counts, IDs: ids, QueueBytes: t.budget().queue}
+	ready := engine.TopicsReady{Partitions: counts, IDs: ids, QueueBytes: t.budget().queue}
+	if top := t.app.Topology(); top.patterned() {
+		ready.Specs = top.Subtopologies
+	}
+	return ready
 }
 
 func notReady(err error) engine.TopicsReady {
@@ -65,16 +69,11 @@ func notReady(err error) engine.TopicsReady {
 
 // check returns how many partitions each topic has, and its id if the broker tells it.
 func (t *topics) check(ctx context.Context) (map[string]int32, map[string][16]byte, error) {
-	top := t.app.topology
-	names := slices.Concat(top.Sources, top.Sinks)
-	for _, in := range top.Internal {
-		names = append(names, in.Name)
-	}
-	slices.Sort(names)
-	md, err := t.client.Metadata(ctx, slices.Compact(names))
+	md, err := t.look(ctx)
 	if err != nil {
-		return nil, nil, temporary{err}
+		return nil, nil, err
 	}
+	top := t.app.Topology()
 	have, ids, err := known(md)
 	if err != nil {
 		return nil, nil, t.denied(err)
@@ -85,9 +84,12 @@ func (t *topics) check(ctx context.Context) (map[string]int32, map[string][16]by
 		}
 	}
 	t.missing = time.Time{}
-	want, err := top.Partitions(func(topic string) (int32, bool) { n, ok := have[topic]; return n, ok })
+	want, err := top.partitions(func(topic string) (int32, bool) { n, ok := have[topic]; return n, ok }, func(topic string) int32 { return have[topic] })
 	if err != nil {
 		return nil, nil, err
+	}
+	if err := top.unmatched(want); err != nil {
+		return nil, nil, temporary{err}
 	}
 	configs, err := t.configs(ctx)
 	if err != nil {
@@ -107,6 +109,57 @@ func (t *topics) check(ctx context.Context) (map[string]int32, map[string][16]by
 	return want, ids, nil
 }
 
+// look asks for all topics of the application. Those that patterns take in are found at the same time.
+func (t *topics) look(ctx context.Context) (*kafka.Metadata, error) {
+	top := t.app.Topology()
+	if !top.patterned() {
+		md, err := t.client.Metadata(ctx, top.topics())
+		if err != nil {
+			return nil, temporary{err}
+		}
+		return md, nil
+	}
+	md, err := t.client.Metadata(ctx, nil)
+	if err != nil {
+		return nil, temporary{err}
+	}
+	var there []string
+	for name, topic := range md.Topics {
+		if topic.Err == kcode.None && len(topic.Partitions) > 0 {
+			there = append(there, name)
+		}
+	}
+	next, err := top.Match(there)
+	if err != nil {
+		return nil, err
+	}
+	t.app.topology.Store(next)
+	ours := next.topics()
+	maps.DeleteFunc(md.Topics, func(name string, _ *kafka.Topic) bool { return !slices.Contains(ours, name) })
+	return md, nil
+}
+
+// topics are all topics of the topology.
+func (t *Topology) topics() []string {
+	names := slices.Concat(t.Sources, t.Sinks)
+	for _, in := range t.Internal {
+		names = append(names, in.Name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// unmatched reports an internal topic of which it is not known how many partitions it needs: that follows from topics of a pattern, and there is
+// none yet.
+func (t *Topology) unmatched(want map[string]int32) error {
+	for _, in := range t.Internal {
+		if want[in.Name] == 0 && t.patterned() {
+			return fmt.Errorf("streams: no topic matches the pattern of the sources yet: %v", t.patterns())
+		}
+	}
+	return nil
+}
+
 // patience is how long a topic of the user may be unknown at the start: a broker may not have heard of a topic that another one has just
 // made.
 const patience = 3 * time.Second
@@ -117,7 +170,8 @@ func (t *topics) absent(name string) error {
 	if t.missing.IsZero() {
 		t.missing = time.Now()
 	}
-	if time.Since(t.missing) < patience {
+	awaited := t.app.cfg.WaitForTopics && slices.Contains(t.app.Topology().Sources, name)
+	if awaited || time.Since(t.missing) < patience {
 		return temporary{err}
 	}
 	return err
@@ -176,7 +230,7 @@ func (t *topics) identify(ctx context.Context, made []string, ids map[string][16
 func (t *topics) internal(ctx context.Context, have, want map[string]int32, configs map[string]map[string]string) (made []string, err error) {
 	var missing []kafka.NewTopic
 	var there []InternalTopic
-	for _, in := range t.app.topology.Internal {
+	for _, in := range t.app.Topology().Internal {
 		n := have[in.Name]
 		switch {
 		case n == 0:
@@ -200,7 +254,7 @@ func (t *topics) internal(ctx context.Context, have, want map[string]int32, conf
 func (t *topics) denied(err error) error {
 	var refused *TopicRefusedError
 	if errors.As(err, &refused) {
-		for _, in := range t.app.topology.Internal {
+		for _, in := range t.app.Topology().Internal {
 			if in.Name == refused.Topic {
 				refused.Kind = in.Kind
 			}
@@ -299,7 +353,7 @@ func (t *topics) remember(counts map[string]int32) {
 	defer t.mu.Unlock()
 	maps.Copy(t.counts, counts)
 	t.tasks, t.inputs = 0, 0
-	for _, s := range t.app.topology.Subtopologies {
+	for _, s := range t.app.Topology().Subtopologies {
 		n := int32(0)
 		for _, in := range s.Inputs {
 			n = max(n, counts[in.Topic])

@@ -32,9 +32,10 @@ func (a *App) Blueprint() Blueprint {
 				Group: c.ApplicationID, Session: c.Session, Rebalance: c.Rebalance, Heartbeat: c.Heartbeat,
 				Rack: c.Rack, TopologyVersion: c.TopologyVersion, Capacity: c.Capacity, Tags: c.Tags, Policy: c.policy(),
 			},
-			Specs: a.topology.Subtopologies, Hashes: a.hashes(), MaxStuck: c.MaxStuck, CloseWithin: c.CloseTimeout,
+			Specs: a.Topology().Subtopologies, Hashes: a.hashes(), MaxStuck: c.MaxStuck, CloseWithin: c.CloseTimeout,
 			RestoreBytes: b.restore, LearnRate: c.LearnRate, AcceptableLag: c.AcceptableLag, Coalesce: c.Coalesce, StateCleanup: c.StateCleanup,
-			StuckAfter: c.StuckAfter, Recover: c.RecoverAbove, // where a Spec says that its tasks recover so
+			StuckAfter: c.StuckAfter, RefreshEvery: c.MetadataInterval, Matches: a.matches(),
+			Recover:    c.RecoverAbove, // where a Spec says that its tasks recover so
 			NoOffset:   func(string) engine.Reset { return c.NoOffset.engine(engine.ResetEarliest) },
 			OutOfRange: func(string) engine.Reset { return c.OutOfRange.engine(engine.ResetStop) },
 		},
@@ -47,7 +48,6 @@ func (a *App) Blueprint() Blueprint {
 
 // completed completes the configuration of a task by what the application says.
 func (a *App) completed(tc task.Config, b budget) task.Config {
-	tc.Spec = a.topology.Subtopologies[tc.ID.Subtopology]
 	tc.CreditBytes, tc.CacheBytes, tc.DirtyBytes = b.credit, b.rows, cmp.Or(a.cfg.CommitBytes, b.dirty)
 	tc.CommitInterval, tc.MaxRecordBytes = a.cfg.CommitInterval, a.cfg.MaxRecordBytes
 	return tc
@@ -60,13 +60,27 @@ func (c Config) policy() assignor.Policy {
 	}
 }
 
+// matches says whether a topic is read because of a pattern; it is nil where there are no patterns. What it says of a topic never changes.
+func (a *App) matches() func(topic string) bool {
+	if t := a.Topology(); t.patterned() {
+		return t.matches
+	}
+	return nil
+}
+
 // hashes identify the structure of each subtopology: members with equal ones can take over each other's tasks.
 func (a *App) hashes() map[int32]uint64 {
 	out := map[int32]uint64{}
-	for _, s := range a.topology.Subtopologies {
+	for _, s := range a.Topology().Subtopologies {
 		h := fnv.New64a()
+		sub := a.Topology().subs[s.Subtopology]
 		for _, in := range s.Inputs {
-			fmt.Fprintf(h, "in %s\n", in.Topic)
+			if p := sub.patternOf(in.Topic); p == nil {
+				fmt.Fprintf(h, "in %s\n", in.Topic)
+			}
+		}
+		for _, p := range sub.patterns() {
+			fmt.Fprintf(h, "pattern %s %q %q\n", p.name, p.topics.include, p.topics.exclude)
 		}
 		for _, st := range s.Stores {
 			fmt.Fprintf(h, "store %s %t %s\n", st.Spec.Name, st.Spec.Ordered, st.Changelog)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/understudy-streams/understudy/retry"
 	"github.com/understudy-streams/understudy/streams/serde"
@@ -110,7 +111,7 @@ func (b *Builder) build(applicationID string, fallback retry.Policy, faults ...e
 	if faults := append(append([]error(nil), b.faults...), b.missing...); len(faults) > 0 {
 		return nil, newTopologyError(faults)
 	}
-	return newTopology(b, applicationID, fallback)
+	return newTopology(slices.Clone(b.steps), applicationID, fallback, matches{})
 }
 
 // checkStores reports two stores with one name.

@@ -171,6 +171,12 @@ type Config struct {
 	// DrainTimeout is how long Drain waits for others to take the tasks over. Defaults to 10 minutes.
 	DrainTimeout time.Duration
 
+	// MetadataInterval is how often the topics are looked at: new leaders aside, which are noticed at once, whether one was made that a pattern
+	// matches, was deleted, or has more partitions. Defaults to 30 s. Kafka key: metadata.max.age.ms.
+	MetadataInterval time.Duration
+	// WaitForTopics lets the start wait for topics that are read and do not exist yet. Otherwise it ends with a [*MissingTopicError] after 3 s.
+	// Topics that are written must exist all the same.
+	WaitForTopics bool
 	// StuckAfter is how long an input partition may have records to be read while nothing of it is committed, before it is reported to
 	// [Listener].Stuck, to Log and by [App.Lag]. Defaults to 5 minutes; negative: never.
 	StuckAfter time.Duration
@@ -226,6 +232,7 @@ func (c Config) withDefaults() Config {
 	c.AcceptableLag = cmp.Or(c.AcceptableLag, 10_000)
 	c.RecoverAbove = cmp.Or(c.RecoverAbove, 10_000)
 	c.Coalesce = cmp.Or(c.Coalesce, 5*time.Second)
+	c.MetadataInterval = cmp.Or(c.MetadataInterval, 30*time.Second)
 	c.StuckAfter = cmp.Or(c.StuckAfter, 5*time.Minute)
 	c.StateCleanup = cmp.Or(c.StateCleanup, time.Hour)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, 10*time.Minute)
@@ -300,7 +307,7 @@ func (c Config) validateTimes(fault func(string, ...any)) {
 	}{
 		{"CommitInterval", c.CommitInterval}, {"Linger", c.Linger}, {"Session", c.Session}, {"Rebalance", c.Rebalance}, {"Heartbeat", c.Heartbeat},
 		{"CallTimeout", c.CallTimeout}, {"CloseTimeout", c.CloseTimeout}, {"Coalesce", c.Coalesce}, {"StateCleanup", c.StateCleanup},
-		{"DrainTimeout", c.DrainTimeout},
+		{"DrainTimeout", c.DrainTimeout}, {"MetadataInterval", c.MetadataInterval},
 	}
 	for _, t := range times {
 		if t.d < 0 {

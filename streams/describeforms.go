@@ -67,7 +67,7 @@ func (sub *subtopology) jsonFailure() jsonFailure {
 		if out.DeadLetters == nil {
 			out.DeadLetters, out.Redrives = make(map[string]string), make(map[string]string)
 		}
-		source := spec.Inputs[in.Redrives-1].Topic
+		source := sub.sourceOf(spec.Inputs[in.Redrives-1].Topic)
 		out.DeadLetters[source], out.Redrives[source] = spec.Dests[in.DeadLetters-1].Topic, in.Topic
 	}
 	return out

@@ -41,9 +41,8 @@ var ErrNotHere = errors.New("streams: the task does not run in this process, or 
 // Explain says where a record of a topic that is read is, and why it is not done. It waits for the call of user code that is under way, if
 // there is one, until ctx ends. The error is ErrNotHere, or about a topic that is not read.
 func (a *App) Explain(ctx context.Context, topic string, partition int32, offset int64) (Explanation, error) {
-	for _, s := range a.topology.Subtopologies {
-		i := slices.IndexFunc(s.Inputs, func(in task.Input) bool { return in.Topic == topic })
-		if i < 0 {
+	for _, s := range a.Topology().Subtopologies {
+		if !slices.ContainsFunc(s.Inputs, func(in task.Input) bool { return in.Topic == topic }) {
 			continue
 		}
 		a.mu.Lock()
@@ -53,8 +52,15 @@ func (a *App) Explain(ctx context.Context, topic string, partition int32, offset
 			return Explanation{}, ErrNotHere
 		}
 		id := task.ID{Subtopology: s.Subtopology, Partition: partition}
-		e, told := shell.Ask(ctx, r, id, func(o *task.Owner) Explanation { return o.Explain(i, offset) })
-		if !told {
+		var reads bool // not yet, where it is a topic of a pattern that has just come
+		e, told := shell.Ask(ctx, r, id, func(o *task.Owner) (e Explanation) {
+			var i int
+			if i, reads = o.Input(topic); reads {
+				e = o.Explain(i, offset)
+			}
+			return e
+		})
+		if !told || !reads {
 			return Explanation{}, ErrNotHere
 		}
 		return e, nil

@@ -54,14 +54,20 @@ func (sub *subtopology) addFailure() {
 	if !buries {
 		return
 	}
+	redriven := make(map[string]bool)
 	for i, in := range sub.spec.Inputs {
-		letters := sub.topology.owned(in.Topic, deadLetterSuffix)
+		source := sub.sourceOf(in.Topic)
+		letters := sub.topology.owned(source, deadLetterSuffix)
 		if len(topics) > 0 {
 			letters = topics[0] // a second one is a fault
 		}
 		sub.spec.Inputs[i].DeadLetters = sub.dest(letters) + 1
+		if redriven[source] {
+			continue // all topics of a pattern have one
+		}
+		redriven[source] = true
 		sub.spec.Inputs = append(sub.spec.Inputs, task.Input{
-			Topic: sub.topology.owned(in.Topic, redriveSuffix), NegativeTimestamp: in.NegativeTimestamp,
+			Topic: sub.topology.owned(source, redriveSuffix), NegativeTimestamp: in.NegativeTimestamp,
 			DeadLetters: sub.spec.Inputs[i].DeadLetters, Redrives: i + 1,
 		})
 	}
@@ -75,7 +81,7 @@ const (
 
 // retryStore is the name of the retry store: that of the smallest source.
 func (sub *subtopology) retryStore() string {
-	return sub.topology.sourceName(sub.topics()[0]) + retrySuffix
+	return sub.topology.sourceName(sub.sources()[0]) + retrySuffix
 }
 
 // sourceName is the name of a source topic within the application.
@@ -113,7 +119,7 @@ func (t *Topology) listFailures(sub *subtopology) {
 		if in.Redrives == 0 {
 			continue
 		}
-		source := sub.spec.Inputs[in.Redrives-1].Topic
+		source := sub.sourceOf(sub.spec.Inputs[in.Redrives-1].Topic)
 		t.Internal = append(t.Internal, newRedrive(in.Topic, source, sub))
 		if len(named) == 0 {
 			t.Internal = append(t.Internal, newDeadLetters(sub.spec.Dests[in.DeadLetters-1].Topic, source, sub))

@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,7 +37,9 @@ func (sub *subtopology) copartitioned() [][]string {
 	stores := make(map[*storeDef]int)
 	for _, s := range sub.steps {
 		if s.kind == sourceStep {
-			reach[s] = []int{slices.Index(topics, s.topic.full(sub.topology.applicationID))}
+			for _, topic := range sub.topology.read(s) {
+				reach[s] = append(reach[s], slices.Index(topics, topic))
+			}
 		}
 		for _, p := range s.parents {
 			reach[s] = append(reach[s], reach[p]...)
@@ -83,7 +86,15 @@ func (u union) of(names []string) [][]string {
 //
 // All faults come in one [*TopologyError]: a topic that does not exist, topics that must be equal and are not.
 func (t *Topology) Partitions(external func(topic string) (int32, bool)) (map[string]int32, error) {
+	return t.partitions(external, func(string) int32 { return 0 })
+}
+
+// partitions is Partitions where some internal topics may be there already, with so many partitions. Those of dead letters and redriven records
+// may have any number. Where topics come and go, so does the number of tasks: then what there is stays as it is, as long as there is state for
+// each task.
+func (t *Topology) partitions(external func(topic string) (int32, bool), there func(topic string) int32) (map[string]int32, error) {
 	p := newPartitioning(t)
+	p.there = there
 	for _, topic := range t.Sources {
 		n, ok := external(topic)
 		if !ok || n <= 0 {
@@ -102,15 +113,63 @@ func (t *Topology) Partitions(external func(topic string) (int32, bool)) (map[st
 	for _, topic := range t.Internal {
 		switch topic.Kind {
 		case ChangelogTopic, RetryTopic:
-			p.counts[topic.Name] = p.widest(t.subs[topic.Subtopology])
+			p.state(topic)
 		case DeadLetterTopic, RedriveTopic:
-			p.counts[topic.Name] = p.counts[topic.Source]
+			p.counts[topic.Name] = cmp.Or(there(topic.Name), p.widestOf(t.topicsOf(topic.Source)))
 		}
 	}
 	if len(p.faults) > 0 {
 		return nil, newTopologyError(p.faults)
 	}
+	if p.changed != nil {
+		return nil, p.changed
+	}
 	return p.counts, nil
+}
+
+// state counts the partitions of a changelog or retry topic. More tasks than there were would split the rows of their keys.
+func (p *partitioning) state(topic InternalTopic) {
+	sub := p.t.subs[topic.Subtopology]
+	want, has := p.widest(sub), p.there(topic.Name)
+	p.counts[topic.Name] = want
+	switch {
+	case has == 0:
+	case want > has:
+		if p.changed == nil {
+			p.changed = &PartitionsChangedError{Partitions: want, Internal: topic.Name, Kind: topic.Kind, Tasks: has}
+			p.changed.Topic, p.changed.Pattern = p.widestSource(sub, want)
+		}
+	case sub.patterned():
+		p.counts[topic.Name] = has
+	}
+}
+
+// widestSource is the topic because of which a subtopology has so many tasks: one of the user, where that does not come from a number that
+// was asked for. It may match a pattern.
+func (p *partitioning) widestSource(sub *subtopology, n int32) (topic string, pattern bool) {
+	for _, read := range sub.topics() {
+		if p.counts[read] != n {
+			continue
+		}
+		for _, writer := range p.t.writers(read) {
+			if p.busy[read] || !p.t.owns(read) || p.widest(writer) != n {
+				continue
+			}
+			p.busy[read] = true
+			defer delete(p.busy, read)
+			return p.widestSource(writer, n)
+		}
+		return read, sub.patternOf(read) != nil
+	}
+	return "", false
+}
+
+// topicsOf are the topics of a source, by its key.
+func (t *Topology) topicsOf(source string) []string {
+	if topics, ok := t.matched[source]; ok {
+		return topics
+	}
+	return []string{source}
 }
 
 // Check reports what [Topology.Partitions] reports.
@@ -121,14 +180,16 @@ func (t *Topology) Check(partitions func(topic string) (int32, bool)) error {
 
 // partitioning computes numbers of partitions.
 type partitioning struct {
-	t      *Topology
-	counts map[string]int32
-	busy   map[string]bool // being computed: a loop through topics adds nothing
-	faults []error
+	t       *Topology
+	counts  map[string]int32
+	busy    map[string]bool // being computed: a loop through topics adds nothing
+	faults  []error
+	changed *PartitionsChangedError  // the first
+	there   func(topic string) int32 // partitions of an internal topic, 0 if it is to be made
 }
 
 func newPartitioning(t *Topology) *partitioning {
-	return &partitioning{t: t, counts: make(map[string]int32), busy: make(map[string]bool)}
+	return &partitioning{t: t, counts: make(map[string]int32), busy: make(map[string]bool), there: func(string) int32 { return 0 }}
 }
 
 // checkPartitions reports repartition topics that must be equal and were given different numbers. Topics of the user are not known yet.
@@ -158,6 +219,11 @@ func (p *partitioning) enforced() {
 					p.counts[topic] = n
 				}
 			}
+		}
+	}
+	for _, topic := range p.t.Internal {
+		if topic.Kind == RepartitionTopic && p.counts[topic.Name] == 0 && p.t.patterned() {
+			p.counts[topic.Name] = p.there(topic.Name)
 		}
 	}
 }

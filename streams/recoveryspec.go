@@ -146,6 +146,7 @@ func (t *Topology) inheritedRecovery(sub *subtopology, fallback RecoveryMode) Re
 
 // recover makes the fallback the mode of the sources that say nothing, and reports what cannot be recovered so.
 func (t *Topology) recover(fallback RecoveryMode) []error {
+	t.recovery = fallback
 	faults := t.recoveries(fallback)
 	var reach [][]*subtopology // what is recovered in parallel, and all that is behind it
 	for _, sub := range t.subs {

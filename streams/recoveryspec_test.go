@@ -127,6 +127,9 @@ var recoverySteps = []struct {
 	{"Table.Store", func(_ *streams.Builder, s text) {
 		s.Process("p", passesOn, streams.WithStores(s.GroupByKey().Count("n").Store())).To("out")
 	}, "p", `store "n"`},
+	{"Builder.StreamPattern", func(b *streams.Builder, s text) {
+		s.Merge(b.StreamPattern("p", streams.Matching("x.*"), serde.String, serde.String)).To("out")
+	}, "", ""},
 	{"Table.Store that is unordered", func(_ *streams.Builder, s text) {
 		s.Process("p", passesOn, streams.WithStores(s.GroupByKey().Count("n", streams.Unordered()).Store())).To("out")
 	}, "", ""},

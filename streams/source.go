@@ -26,6 +26,9 @@ func source[K, V any](b *Builder, topic topicRef, named string, keys serde.Serde
 	if topic.repartition != nil {
 		prefix = "source-" + topic.repartition.name + "-repartition"
 	}
+	if topic.pattern != nil {
+		prefix += topic.pattern.name
+	}
 	s := b.add(&step{kind: sourceStep, topic: topic, negative: o.negative, failure: o.failure, recovery: o.recovery}, prefix, named, nil)
 	if o.failure != nil {
 		if err := checkPolicy("step "+strconv.Quote(s.name), *o.failure); err != nil {
@@ -50,14 +53,15 @@ func source[K, V any](b *Builder, topic topicRef, named string, keys serde.Serde
 		keys, values = resolve(b, s, "key", keys), resolve(b, s, "value", values)
 	}
 	s.build = func(in *instance) {
-		full := topic.full(in.sub.topology.applicationID)
-		n := &sourceNode[K, V]{
-			in: in, step: s, out: in.out[K, V](s),
-			keys:   newDecoder(keys, full, true),
-			values: newDecoder(values, full, false),
+		for _, full := range in.sub.topology.read(s) {
+			n := &sourceNode[K, V]{
+				in: in, step: s, out: in.out[K, V](s),
+				keys:   newDecoder(keys, full, true),
+				values: newDecoder(values, full, false),
+			}
+			in.inputs[full] = append(in.inputs[full], n.take)
+			in.warms[full] = append(in.warms[full], func() []int { return n.out.warm })
 		}
-		in.inputs[full] = append(in.inputs[full], n.take)
-		in.warms[full] = append(in.warms[full], func() []int { return n.out.warm })
 	}
 	return stream
 }

@@ -45,12 +45,16 @@ const (
 // topicRef is a topic of the user, or an internal one whose full name is known once there is an application id.
 type topicRef struct {
 	name        string
+	pattern     *topicPattern // of a source that reads what matches
 	repartition *repartition
 }
 
 func (t topicRef) full(app string) string {
 	if t.repartition != nil {
 		return app + "-" + t.repartition.name + "-repartition"
+	}
+	if t.pattern != nil {
+		return t.pattern.topics.String() // for people: no topic has that name
 	}
 	return t.name
 }

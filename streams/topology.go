@@ -16,7 +16,8 @@ type Topology struct {
 	// Subtopologies are the parts that are connected without a topic between them, in the order of their smallest source topic. The index
 	// is the number of the subtopology.
 	Subtopologies []*task.Spec
-	// Sources are the topics of the user that are read, sorted. Internal topics are not among them.
+	// Sources are the topics of the user that are read, sorted: of patterns those that are known to match, none before [Topology.Match]. Internal
+	// topics are not among them.
 	Sources []string
 	// Sinks are the topics of the user that are written, sorted, without those that are computed for each record.
 	Sinks []string
@@ -28,6 +29,9 @@ type Topology struct {
 	applicationID string
 	stepCount     int
 	subs          []*subtopology
+	matched       matches
+	recovery      RecoveryMode // of sources that say nothing
+	remake        func(matches) (*Topology, error)
 }
 
 // subtopology is one connected part of the topology.
@@ -48,9 +52,10 @@ type subtopology struct {
 func (t *Topology) ApplicationID() string { return t.applicationID }
 
 // newTopology cuts the steps into subtopologies and describes each.
-func newTopology(b *Builder, app string, fallback retry.Policy) (*Topology, error) {
-	t := &Topology{applicationID: app, stepCount: len(b.steps)}
-	t.subs = cut(t, b.steps)
+func newTopology(steps []*step, app string, fallback retry.Policy, matched matches) (*Topology, error) {
+	t := &Topology{applicationID: app, stepCount: len(steps), matched: matched}
+	t.remake = func(m matches) (*Topology, error) { return newTopology(steps, app, fallback, m) }
+	t.subs = cut(t, steps)
 	faults := t.policies(fallback)
 	for i, sub := range t.subs {
 		sub.number = int32(i)
@@ -59,13 +64,13 @@ func newTopology(b *Builder, app string, fallback retry.Policy) (*Topology, erro
 	}
 	t.listTopics()
 	t.copartition()
-	if faults = slices.Concat(faults, t.checkNames(), t.checkTimestamps(), t.checkPartitions(), t.checkFailures()); len(faults) > 0 {
+	if faults = slices.Concat(faults, t.checkNames(), t.checkPatterns(), t.checkTimestamps(), t.checkPartitions(), t.checkFailures()); len(faults) > 0 {
 		return nil, newTopologyError(faults)
 	}
 	return t, nil
 }
 
-// cut groups steps that are connected by an edge, a store or a source topic, and orders the groups by their smallest source topic.
+// cut groups steps that are connected by an edge, a store or a source topic, and orders the groups by their smallest source.
 func cut(t *Topology, steps []*step) []*subtopology {
 	groups := newUnion(len(steps))
 	byTopic, byStore := make(map[string]int), make(map[*storeDef]int)
@@ -74,7 +79,7 @@ func cut(t *Topology, steps []*step) []*subtopology {
 			groups.join(s.id, p.id)
 		}
 		if s.kind == sourceStep {
-			joinBy(groups, byTopic, s.topic.full(t.applicationID), s.id)
+			joinBy(groups, byTopic, t.sourceKey(s), s.id)
 		}
 		for _, d := range s.stores {
 			joinBy(groups, byStore, d, s.id)
@@ -90,7 +95,7 @@ func cut(t *Topology, steps []*step) []*subtopology {
 		}
 		byRoot[root].steps = append(byRoot[root].steps, s)
 	}
-	slices.SortFunc(subs, func(a, b *subtopology) int { return strings.Compare(a.topics()[0], b.topics()[0]) })
+	slices.SortFunc(subs, func(a, b *subtopology) int { return strings.Compare(a.sources()[0], b.sources()[0]) })
 	return subs
 }
 
@@ -107,7 +112,7 @@ func (sub *subtopology) topics() []string {
 	var topics []string
 	for _, s := range sub.steps {
 		if s.kind == sourceStep {
-			topics = append(topics, s.topic.full(sub.topology.applicationID))
+			topics = append(topics, sub.topology.read(s)...)
 		}
 	}
 	slices.Sort(topics)
@@ -120,6 +125,9 @@ func (sub *subtopology) describeSpec() {
 	sub.spec = &task.Spec{Subtopology: sub.number, Nodes: make([]string, sub.topology.stepCount), Build: sub.build}
 	for _, s := range sub.steps {
 		sub.spec.Nodes[s.id] = s.name
+	}
+	if sub.patterned() {
+		sub.spec.Source, sub.spec.StandsIn = sub.sources()[0], sub.standsIn
 	}
 	for _, topic := range sub.topics() {
 		sub.spec.Inputs = append(sub.spec.Inputs, sub.input(topic))
@@ -150,7 +158,7 @@ func (sub *subtopology) dest(topic string) int {
 func (sub *subtopology) input(topic string) task.Input {
 	in := task.Input{Topic: topic}
 	for _, s := range sub.steps {
-		if s.kind == sourceStep && s.topic.full(sub.topology.applicationID) == topic {
+		if s.kind == sourceStep && slices.Contains(sub.topology.read(s), topic) {
 			in.Repartition = s.topic.repartition != nil
 			in.NegativeTimestamp = max(in.NegativeTimestamp, s.negative) // two that say different things are a fault
 		}
@@ -206,9 +214,9 @@ func (t *Topology) listTopics() {
 			switch {
 			case s.topic.repartition != nil && s.kind == sourceStep:
 				t.Internal = append(t.Internal, newRepartition(s.topic.full(t.applicationID), s.topic.repartition))
-			case s.topic.repartition != nil, s.topic.name == "":
+			case s.topic.repartition != nil, s.topic.name == "" && s.topic.pattern == nil:
 			case s.kind == sourceStep:
-				t.Sources = append(t.Sources, s.topic.name)
+				t.Sources = append(t.Sources, t.read(s)...)
 			default:
 				t.Sinks = append(t.Sinks, s.topic.name)
 			}
@@ -257,10 +265,12 @@ func (t *Topology) checkTimestamps() (faults []error) {
 			if s.kind != sourceStep || s.negative == task.Fail {
 				continue
 			}
-			if before, ok := said[s.topic.name]; ok && before != s.negative {
-				faults = append(faults, fmt.Errorf("topic %q is read twice, with different options OnNegativeTimestamp: give both the same", s.topic.name))
+			for _, topic := range t.read(s) {
+				if before, ok := said[topic]; ok && before != s.negative {
+					faults = append(faults, fmt.Errorf("topic %q is read twice, with different options OnNegativeTimestamp: give both the same", topic))
+				}
+				said[topic] = s.negative
 			}
-			said[s.topic.name] = s.negative
 		}
 	}
 	return faults

@@ -114,12 +114,16 @@ func (t *Task) sealOffsets() {
 	if t.crew != nil {
 		t.crew.shut = t.draining
 	}
+	t.commit.buffer.Offsets = t.commit.buffer.Offsets[:0]
 	for i := range t.in.all {
+		if t.in.all[i].absent {
+			continue
+		}
 		low := t.low(i)
-		t.commit.buffer.Offsets[i] = InputOffset{
+		t.commit.buffer.Offsets = append(t.commit.buffer.Offsets, InputOffset{
 			TopicPartition: TopicPartition{t.cfg.Spec.Inputs[i].Topic, t.cfg.ID.Partition},
 			Offset:         low, Metadata: t.metadata(i, low),
-		}
+		})
 		t.commit.positions[i], t.commit.low[i] = t.in.all[i].position, low
 		t.closeWindow(i)
 	}

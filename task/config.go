@@ -17,7 +17,7 @@ type Config struct {
 	Spec  *Spec
 	// Stores are the committed rows, one for each of Spec.Stores. A nil Reader is an empty store.
 	Stores []statestore.Reader
-	// Positions are the next offsets, one for each of Spec.Inputs.
+	// Positions are the next offsets, one for each of Spec.Inputs: negative where the topic has no partition for the task.
 	Positions []int64
 	// Committed is what the last commit says of each of Spec.Inputs besides the offset; shorter where it says nothing.
 	Committed []retry.Metadata

@@ -55,6 +55,16 @@ func (e Explanation) String() string {
 	return s + fmt.Sprintf("; partition: %d taken, %d committed", e.Position, e.Committed)
 }
 
+// Input is the number of the input that reads a topic, of which there is a partition for the task.
+func (o *Owner) Input(topic string) (int, bool) {
+	for i, in := range o.t.cfg.Spec.Inputs {
+		if in.Topic == topic {
+			return i, !o.t.in.all[i].absent
+		}
+	}
+	return 0, false
+}
+
 // Explain says where the record at an offset of an input is.
 func (o *Owner) Explain(input int, offset int64) Explanation {
 	t := o.t

@@ -59,11 +59,14 @@ func (t *Task) loadPool(store int) error {
 			continue
 		}
 		i, ok := p.inputs[o.Topic]
+		done := ok && t.doneBefore(i, o.Offset)
 		if !ok {
-			strays = t.stray(strays, o)
-			continue
+			if i, ok = t.standIn(o.Topic); !ok {
+				strays = t.stray(strays, o)
+				continue
+			}
+			p.inputs[o.Topic], done = i, true // no main path will come to it
 		}
-		done := t.doneBefore(i, o.Offset)
 		if later {
 			p.leaveNewer(o, done)
 			one = o
@@ -81,6 +84,15 @@ func (t *Task) loadPool(store int) error {
 		t.alarmNewer(one)
 	}
 	return nil
+}
+
+// standIn is the input at which the records of a topic that is gone are run.
+func (t *Task) standIn(topic string) (int, bool) {
+	if t.cfg.Spec.StandsIn == nil {
+		return 0, false
+	}
+	i := t.cfg.Spec.StandsIn(topic)
+	return i, i >= 0
 }
 
 // stray counts a record of a topic that the subtopology does not read any more.

@@ -15,6 +15,8 @@ type queue struct {
 	redrives bool          // its records have been dead letters
 	window   *retry.Window // what is done out of its order; nil where nothing is
 
+	absent bool // the topic has no partition for the task
+
 	lags  bool  // it is empty and the partition has more, or might have
 	known int64 // the end of the partition as far as it is known; -1 before the first batch
 
@@ -106,6 +108,7 @@ func newQueues(positions []int64) queues {
 	q := queues{all: make([]queue, len(positions)), heap: make([]int32, 0, len(positions))}
 	for i, p := range positions {
 		q.all[i].position, q.all[i].end, q.all[i].time, q.all[i].known = p, p, -1, -1
+		q.all[i].absent = p < 0
 		q.look(&q.all[i])
 	}
 	return q
@@ -123,7 +126,7 @@ func (q *queues) add(input int, b *Batch) {
 
 // look notes whether a queue lags.
 func (q *queues) look(one *queue) {
-	lags := one.empty() && (one.known < 0 || one.end < one.known)
+	lags := !one.absent && one.empty() && (one.known < 0 || one.end < one.known)
 	if lags != one.lags {
 		one.lags = lags
 		if lags {

@@ -9,8 +9,11 @@ import (
 // subtopology and never written to after it was made.
 type Spec struct {
 	Subtopology int32
-	Inputs      []Input // sorted by topic, those of redriven records behind
-	Stores      []Store
+	// Source is the name of the first source, by which versions of a program tell their subtopologies; where it is empty that is the smallest
+	// topic. The topics of a source that names a pattern come and go.
+	Source string
+	Inputs []Input // sorted by topic, those of redriven records behind
+	Stores []Store
 	// Dests are the topics that nodes send to: sinks and repartition topics. Topics that are only known at run time are added with Env.Dest.
 	Dests []Dest
 	// Nodes names the nodes, for Env.Enter.
@@ -23,6 +26,9 @@ type Spec struct {
 	// Recovers says that records may be processed in any order, and by two paths at once: after an end that was none the task may go on at the
 	// end of the log while what lies between is replayed beside it.
 	Recovers bool
+	// StandsIn is the input whose entry node takes records that were put aside of a topic which is not read any more, as it was deleted; -1 where
+	// there is none. It may be nil.
+	StandsIn func(topic string) int
 	// Build makes the nodes of one task. It is called once for each task, on the goroutine that makes it.
 	Build func(*Env) (*Graph, error)
 }

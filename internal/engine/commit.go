@@ -167,7 +167,7 @@ func (e *Engine) offsetsCommitted(ev OffsetsCommitted) {
 		if l.sealed == nil || l.sealed.phase != awaitOffsets || e.alive(l.id, l.epoch) == nil {
 			continue // ended meanwhile
 		}
-		if tp, code := worst(l.sealed, ev); code == kcode.None {
+		if tp, code := e.worst(l.sealed, ev); code == kcode.None {
 			e.offsetsIn(l)
 		} else {
 			again = e.commitRefused(l, tp, code, ev.Err) || again
@@ -194,8 +194,8 @@ func (e *Engine) anew() {
 	}
 }
 
-// worst returns the first partition of a commit that was not taken.
-func worst(s *sealedCommit, ev OffsetsCommitted) (task.TopicPartition, kcode.Code) {
+// worst returns the first partition of a commit that was not taken. Of a topic that was deleted, and is not read any more, none is.
+func (e *Engine) worst(s *sealedCommit, ev OffsetsCommitted) (task.TopicPartition, kcode.Code) {
 	code := ev.Code
 	if ev.Err != nil {
 		code = kcode.NetworkException
@@ -209,7 +209,7 @@ func worst(s *sealedCommit, ev OffsetsCommitted) (task.TopicPartition, kcode.Cod
 				c = kcode.Unknown
 			}
 		}
-		if c != kcode.None {
+		if c != kcode.None && !(c == kcode.UnknownTopicOrPartition && e.vanished(o.Topic)) {
 			return o.TopicPartition, c
 		}
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -23,6 +24,7 @@ type Config struct {
 	Group         group.Config
 	Specs         []*task.Spec             // by subtopology
 	Hashes        map[int32]uint64         // of the structure of each subtopology
+	Matches       func(topic string) bool  // some source reads topics by a pattern, and this is one; nil where none does
 	NoOffset      func(topic string) Reset // nothing committed yet; nil means earliest
 	OutOfRange    func(topic string) Reset // the committed offset is not there any more; nil means stop
 	Release       time.Duration            // budget of a release at the start of a rebalance; default 250 ms
@@ -308,7 +310,10 @@ func (e *Engine) topicsReady(ev TopicsReady) {
 	e.startTry = 0
 	e.counts, e.ids = ev.Partitions, ev.IDs
 	if e.first == nil {
-		e.first = e.counts
+		e.first = maps.Clone(e.counts)
+	}
+	if ev.Specs != nil {
+		e.respec(ev.Specs)
 	}
 	if ev.QueueBytes > 0 {
 		e.cfg.QueueBytes = ev.QueueBytes
@@ -319,6 +324,7 @@ func (e *Engine) topicsReady(ev TopicsReady) {
 		return
 	}
 	e.step(group.TopologyChanged{Topology: e.topology()})
+	e.renewAll()
 }
 
 // beginGroup joins the group once the topics are there and what is on disk is known.
@@ -338,7 +344,7 @@ func (e *Engine) beginGroup() {
 func (e *Engine) topology() group.Topology {
 	t := group.Topology{Partitions: map[string]int32{}}
 	for _, s := range e.cfg.Specs {
-		sub := group.Subtopology{ID: s.Subtopology, Stateful: hasChangelogs(s), Hash: e.cfg.Hashes[s.Subtopology]}
+		sub := group.Subtopology{ID: s.Subtopology, Source: s.Source, Stateful: hasChangelogs(s), Hash: e.cfg.Hashes[s.Subtopology]}
 		for _, in := range s.Inputs {
 			sub.Topics = append(sub.Topics, in.Topic)
 			t.Partitions[in.Topic] = e.counts[in.Topic]

@@ -25,6 +25,7 @@ type (
 	TopicsReady struct {
 		Partitions map[string]int32    // of all source and internal topics
 		IDs        map[string][16]byte // of the same topics, where the broker tells
+		Specs      []*task.Spec        // the subtopologies, where the topics of some pattern have changed; else nil
 		QueueBytes int                 // bound of an input partition's queue, if it follows from the number of partitions; 0 leaves the configured one
 		Err        error
 		Temporary  bool
@@ -148,6 +149,7 @@ type (
 	MetadataKnown struct {
 		Leaders map[task.TopicPartition]Leader
 		Counts  map[string]int32 // partitions of each topic that exists
+		All     bool             // those that match a pattern are among them
 		Err     error
 	}
 )
@@ -236,8 +238,9 @@ type (
 	StartTask struct {
 		Task       task.ID
 		Epoch      uint64
-		Stores     uint64  // the epoch that its stores were opened under
-		Positions  []int64 // next offset per input
+		Stores     uint64     // the epoch that its stores were opened under
+		Spec       *task.Spec // what the task was opened for
+		Positions  []int64    // next offset per input; negative where its topic has no partition for the task
 		Committed  []retry.Metadata
 		Splits     []retry.Split // per input; nil where there is none
 		StreamTime int64
@@ -287,8 +290,11 @@ type (
 	PurgeRecords struct {
 		Before map[task.TopicPartition]int64
 	}
-	// RefreshMetadata asks for leaders and partition counts of these topics.
-	RefreshMetadata struct{ Topics []string }
+	// RefreshMetadata asks for leaders and partition counts of these topics and, with All, of those that match a pattern.
+	RefreshMetadata struct {
+		Topics []string
+		All    bool
+	}
 	// ToSender passes an event on to the sender.
 	ToSender struct{ Event SenderEvent }
 	// Wake asks for a Tick at this time.

@@ -91,6 +91,9 @@ func (e *Engine) lagKnown(ev LagKnown) {
 			continue
 		}
 		for i, tp := range l.inputs() {
+			if !e.exists(tp) {
+				continue
+			}
 			e.lookAt(l, i, tp, &ev)
 		}
 	}
@@ -196,6 +199,9 @@ func (e *Engine) Lag(ev LagKnown) []PartLag {
 			continue
 		}
 		for i, tp := range l.inputs() {
+			if !e.exists(tp) {
+				continue
+			}
 			out = append(out, e.lagOf(l, i, tp, &ev))
 		}
 	}

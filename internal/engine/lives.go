@@ -24,6 +24,7 @@ type life struct {
 	failed  bool      // its owner has failed
 	hollow  bool      // its owner was released without its last commit, and cannot go on
 	stuck   bool
+	renews  bool      // it is stopped to be opened anew, as its inputs have changed
 	again   bool      // assigned while closing: it goes on as then when it has ended
 	then    Role      // with again
 	owned   bool      // an owner has been started
@@ -132,6 +133,9 @@ func (e *Engine) resume(l *life) {
 		return
 	}
 	l.offered = 0
+	if e.renewing(l) {
+		return
+	}
 	e.setLife(l, lifeRunning)
 	e.do(ToTask{Task: l.id, Epoch: l.epoch, Event: task.Resume{}})
 }
@@ -161,6 +165,9 @@ func (e *Engine) taskReleased(ev TaskReleased) {
 func (e *Engine) released(l *life) {
 	e.setLife(l, lifeReleased)
 	e.forgetFailed(l)
+	if e.renewing(l) {
+		return
+	}
 	if !e.stopping() && e.prepare == nil { // else whoever asked for it looks at it next
 		e.step(groupRejoin(drained(l.id)))
 	}

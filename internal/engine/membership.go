@@ -74,6 +74,7 @@ func (e *Engine) beginPrepare(p group.Prepare) {
 		}
 	}
 	e.readBoard(p.Marks)
+	e.lookAround()
 }
 
 // releaseMarked releases a task for the join that is being prepared.

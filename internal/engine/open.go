@@ -31,6 +31,7 @@ type logBounds struct{ first, end int64 }
 const (
 	offsetPending = int64(-1)
 	offsetNone    = int64(-2)
+	offsetAbsent  = int64(-3) // the topic has no such partition
 )
 
 // opening gathers the requests of all tasks that are being opened, so that there is one for all of them. An answer counts for lives only
@@ -45,7 +46,7 @@ type opening struct {
 }
 
 func (e *Engine) beginOpen(l *life) {
-	l.await()
+	e.await(l)
 	if len(l.spec.Stores) == 0 {
 		l.open.stores = true
 		return
@@ -60,12 +61,18 @@ func (e *Engine) beginOpen(l *life) {
 }
 
 // await begins to wait for all that the life needs in its role, but for its stores if they are open already.
-func (l *life) await() {
+func (e *Engine) await(l *life) {
+	l.spec = e.specs[l.id.Subtopology]
+	l.done = make([]int64, len(l.spec.Inputs))
 	stores := l.at != nil
 	l.recoveries = nil
 	l.open = &openState{time: -1, stores: stores, logs: map[task.TopicPartition]logBounds{}, doubted: map[task.TopicPartition]int64{}}
-	for i := range l.spec.Inputs {
-		l.open.offsets, l.open.start = append(l.open.offsets, offsetPending), append(l.open.start, offsetPending)
+	for i, tp := range l.inputs() {
+		at := offsetPending
+		if !e.exists(tp) {
+			at = offsetAbsent
+		}
+		l.open.offsets, l.open.start = append(l.open.offsets, at), append(l.open.start, at)
 		l.open.said = append(l.open.said, retry.Metadata{StreamTime: -1, Suspect: -1})
 		l.open.text = append(l.open.text, "")
 		l.done[i] = -1
@@ -160,6 +167,9 @@ func (e *Engine) unlisted(l *life) []task.TopicPartition {
 	}
 	if l.role == Active {
 		for i, tp := range l.inputs() {
+			if l.open.offsets[i] == offsetAbsent {
+				continue
+			}
 			if l.open.offsets[i] == offsetNone || len(l.open.said[i].Holes) > 0 || e.mayRecover(l, i) {
 				need(tp)
 			}

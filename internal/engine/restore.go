@@ -287,12 +287,17 @@ func (e *Engine) settleRestore(l *life) {
 	if l.state != lifeRestoring || slices.ContainsFunc(l.restore, func(p *restorePart) bool { return !p.done }) {
 		return
 	}
+	if e.changed(l) { // while it was restored
+		e.await(l)
+		e.setLife(l, lifeOpening)
+		return
+	}
 	l.ends, l.holes = make([]int64, len(l.spec.Stores)), make([]*hole, len(l.spec.Stores))
 	for _, p := range l.restore {
 		l.ends[p.store] = p.end
 		e.do(ToSender{Event: Tenure{TopicPartition: p.tp, Generation: l.grant, End: p.end}})
 	}
-	start := StartTask{Task: l.id, Epoch: l.epoch, Stores: l.key, Positions: slices.Clone(l.open.start), Committed: l.open.said, StreamTime: l.open.time}
+	start := StartTask{Task: l.id, Epoch: l.epoch, Stores: l.key, Spec: l.spec, Positions: slices.Clone(l.open.start), Committed: l.open.said, StreamTime: l.open.time}
 	start.Splits = l.open.splits
 	e.repeat(l, &start)
 	l.restore, l.open, l.owned = nil, nil, true
@@ -305,6 +310,9 @@ func (e *Engine) settleRestore(l *life) {
 	}
 	for i, offset := range start.Positions {
 		l.done[i] = offset
+		if offset < 0 {
+			continue
+		}
 		if l.gap(i) != nil {
 			l.done[i] = l.gap(i).replay.Lo
 		}

@@ -97,7 +97,7 @@ func (e *Engine) holdBack(l *life, role Role) {
 		return
 	}
 	l.restore = nil
-	l.await()
+	e.await(l)
 	e.setLife(l, lifeOpening)
 }
 
@@ -108,7 +108,7 @@ func (e *Engine) activate(l *life) {
 	l.promotion = promotion{at: e.now, lag: l.lag(), copied: l.role != Active}
 	l.epoch, l.grant, l.role, l.offered, l.learn, l.owner = e.epochs, e.granted, Active, 0, nil, ""
 	l.acked, l.asked, l.rewrites = 0, 0, 0 // the next owner counts anew
-	l.await()
+	e.await(l)
 	e.setLife(l, lifeOpening)
 	for _, p := range l.restore {
 		e.writePart(l, p)
@@ -117,7 +117,7 @@ func (e *Engine) activate(l *life) {
 
 // reborn goes on with a life whose owner has ended, in its next role, with its stores as they are.
 func (e *Engine) reborn(l *life) {
-	l.again, l.hollow, l.lacked = false, false, l.lackedByOwner()
+	l.again, l.hollow, l.renews, l.lacked = false, false, false, l.lackedByOwner()
 	l.ends, l.holes = nil, nil
 	e.do(FreeReaders{Task: l.id, Epoch: l.key})
 	if l.then == Active {
@@ -126,7 +126,7 @@ func (e *Engine) reborn(l *life) {
 	}
 	e.epochs++ // what comes of the last owner, or of what was asked for it, is not for the follower
 	l.role, l.epoch = l.then, e.epochs
-	l.await()
+	e.await(l)
 	e.setLife(l, lifeOpening)
 }
 

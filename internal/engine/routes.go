@@ -125,12 +125,12 @@ func (e *Engine) flushRoutes() {
 		e.wakeAt(rs.notBefore)
 		return
 	}
-	e.refresh()
+	e.refresh(false)
 }
 
-func (e *Engine) refresh() {
+func (e *Engine) refresh(all bool) {
 	e.routes.asked = true
-	e.do(RefreshMetadata{Topics: e.topics()})
+	e.do(RefreshMetadata{Topics: e.topics(), All: all && e.cfg.Matches != nil})
 }
 
 func (e *Engine) tickRefresh() {
@@ -141,7 +141,7 @@ func (e *Engine) tickRefresh() {
 	e.refreshAt = e.now.Add(e.cfg.RefreshEvery)
 	e.wakeAt(e.refreshAt)
 	if !e.routes.asked {
-		e.refresh()
+		e.refresh(true)
 	}
 }
 
@@ -163,7 +163,7 @@ func (e *Engine) metadataKnown(ev MetadataKnown) {
 	for _, r := range rs.all {
 		r.fresh = false
 	}
-	e.checkTopics(ev.Counts)
+	e.checkTopics(ev)
 }
 
 // led reports whether everything that is fetched has a leader.
@@ -176,20 +176,23 @@ func (rs *routes) led(leaders map[task.TopicPartition]Leader) bool {
 	return true
 }
 
-// checkTopics ends the application if a topic stays away, and plans anew if one has grown.
-func (e *Engine) checkTopics(counts map[string]int32) {
-	grown := false
+// checkTopics ends the application if a topic that is named stays away, and plans anew if one has grown, or the topics of a pattern have
+// changed.
+func (e *Engine) checkTopics(ev MetadataKnown) {
+	changed := ev.All && e.appeared(ev.Counts)
 	for _, topic := range e.topics() {
-		n, ok := counts[topic]
+		n, ok := ev.Counts[topic]
 		if ok && n > 0 {
 			delete(e.routes.missing, topic)
-			grown = grown || n > e.counts[topic]
+			changed = changed || n > e.counts[topic]
 			continue
 		}
 		since, known := e.routes.missing[topic]
 		switch {
 		case !known:
 			e.routes.missing[topic] = e.now
+		case e.matches(topic):
+			changed = changed || e.now.Sub(since) >= goneAfter
 		case e.now.Sub(since) >= e.cfg.MissingFor:
 			e.fail(&MissingTopicError{Topic: topic, For: e.cfg.MissingFor})
 			return
@@ -198,7 +201,7 @@ func (e *Engine) checkTopics(counts map[string]int32) {
 	if len(e.routes.missing) > 0 && e.state != Closing {
 		e.lookForTopics()
 	}
-	if grown && !e.ensuring && (e.state == Running || e.state == Rebalancing) {
+	if changed && !e.ensuring && (e.state == Running || e.state == Rebalancing) {
 		e.ensure()
 	}
 }

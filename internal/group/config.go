@@ -56,6 +56,7 @@ type Topology struct {
 // Subtopology is one part of a Topology. A topic is an input of one subtopology only.
 type Subtopology struct {
 	ID       int32
+	Source   string // by which versions of a program tell it; empty: its smallest topic
 	Topics   []string
 	Stateful bool
 	// Hash is over sources, stores and structure: members with equal hashes can take over each other's tasks.

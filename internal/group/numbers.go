@@ -18,12 +18,12 @@ type renumbering map[int32]int32
 // foreignNumber marks subtopologies that the leader does not have. Their tasks stay where they are.
 const foreignNumber = 1 << 30
 
-// firstInput identifies a subtopology across versions of the program.
-func firstInput(topics []string) uint64 {
+// identity tells a subtopology across versions of the program.
+func (s *Subtopology) identity() uint64 {
 	h := fnv.New64a()
-	first := ""
-	for _, t := range topics {
-		if first == "" || t < first {
+	first := s.Source
+	for _, t := range s.Topics {
+		if first == "" || s.Source == "" && t < first {
 			first = t
 		}
 	}
@@ -33,7 +33,7 @@ func firstInput(topics []string) uint64 {
 
 func (x index) inputs() (out []assignor.Hash) {
 	for _, s := range x.Subtopologies {
-		out = append(out, assignor.Hash{Subtopology: s.ID, Sum: firstInput(s.Topics)})
+		out = append(out, assignor.Hash{Subtopology: s.ID, Sum: s.identity()})
 	}
 	return out
 }

@@ -19,7 +19,7 @@ type index struct {
 func indexOf(t Topology) index {
 	x := index{Topology: t, byTopic: map[string]int32{}, byID: map[int32]Subtopology{}, byInput: map[uint64]int32{}}
 	for _, s := range t.Subtopologies {
-		x.byID[s.ID], x.byInput[firstInput(s.Topics)] = s, s.ID
+		x.byID[s.ID], x.byInput[s.identity()] = s, s.ID
 		for _, topic := range s.Topics {
 			x.byTopic[topic] = s.ID
 		}

@@ -38,7 +38,7 @@ func (r *Runtime) carry(a engine.Action) {
 	case engine.ListOffsets:
 		r.request(func(ctx context.Context) { r.list(ctx, a) })
 	case engine.RefreshMetadata:
-		r.request(func(ctx context.Context) { r.refresh(ctx, a.Topics) })
+		r.request(func(ctx context.Context) { r.refresh(ctx, a) })
 	case engine.AskLag:
 		r.request(r.askLag)
 	case engine.PurgeRecords:
@@ -112,15 +112,19 @@ func (r *Runtime) listAt(ctx context.Context, at kafka.At, tps []task.TopicParti
 }
 
 // refresh asks for leaders, for the engine.
-func (r *Runtime) refresh(ctx context.Context, topics []string) {
+func (r *Runtime) refresh(ctx context.Context, a engine.RefreshMetadata) {
+	topics := a.Topics
+	if a.All {
+		topics = nil
+	}
 	md, err := r.cfg.Client.Metadata(ctx, topics)
 	if err != nil {
 		r.post(engine.MetadataKnown{Err: err})
 		return
 	}
-	ev := engine.MetadataKnown{Leaders: map[task.TopicPartition]engine.Leader{}, Counts: map[string]int32{}}
+	ev := engine.MetadataKnown{Leaders: map[task.TopicPartition]engine.Leader{}, Counts: map[string]int32{}, All: a.All}
 	for name, t := range md.Topics {
-		if t.Err != kcode.None {
+		if t.Err != kcode.None || a.All && !slices.Contains(a.Topics, name) && !r.cfg.Engine.Matches(name) {
 			continue
 		}
 		ev.Counts[name] = int32(len(t.Partitions))

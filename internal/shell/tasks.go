@@ -42,7 +42,7 @@ func (t *tasks) start(a engine.StartTask) {
 	l := &taskLoop{t: t, key: lifeKey{a.Task, a.Epoch}, box: newMailbox[task.Event](), wake: newWakeup(time.Now)}
 	l.ctx, l.cancel = context.WithCancelCause(t.r.work)
 	c := task.Config{
-		ID: a.Task, Epoch: a.Epoch, Positions: a.Positions, Committed: a.Committed, Announce: true, Clock: time.Now, StreamTime: a.StreamTime, Refused: a.Refused, Workers: true,
+		ID: a.Task, Epoch: a.Epoch, Spec: a.Spec, Positions: a.Positions, Committed: a.Committed, Announce: true, Clock: time.Now, StreamTime: a.StreamTime, Refused: a.Refused, Workers: true,
 		Beat: l.pulse.beat, Turn: t.turn.ask, Splits: a.Splits,
 	}
 	c = t.r.cfg.NewTask(l.ctx, c)

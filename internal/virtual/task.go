@@ -41,7 +41,7 @@ func (t *Task) now() time.Time { return t.Process.World.Now.Add(t.Process.Host.S
 
 func (p *Process) startTask(a engine.StartTask) {
 	t := &Task{Process: p, Key: LifeKey{a.Task, a.Epoch}}
-	spec := p.specs[a.Task.Subtopology]
+	spec := a.Spec
 	c := task.Config{
 		ID: a.Task, Epoch: a.Epoch, Spec: spec, Positions: a.Positions, Committed: a.Committed, Splits: a.Splits, Announce: true, StreamTime: a.StreamTime,
 		Workers: true,
