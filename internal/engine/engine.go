@@ -340,20 +340,6 @@ func (e *Engine) beginGroup() {
 	}
 }
 
-// topology is what the group needs to know of the application.
-func (e *Engine) topology() group.Topology {
-	t := group.Topology{Partitions: map[string]int32{}}
-	for _, s := range e.cfg.Specs {
-		sub := group.Subtopology{ID: s.Subtopology, Source: s.Source, Stateful: hasChangelogs(s), Hash: e.cfg.Hashes[s.Subtopology]}
-		for _, in := range s.Inputs {
-			sub.Topics = append(sub.Topics, in.Topic)
-			t.Partitions[in.Topic] = e.counts[in.Topic]
-		}
-		t.Subtopologies = append(t.Subtopologies, sub)
-	}
-	return t
-}
-
 func (e *Engine) setState(s State) {
 	if e.state == s {
 		return

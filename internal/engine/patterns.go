@@ -95,12 +95,13 @@ func (e *Engine) renewAll() {
 	}
 	for _, l := range slices.Clone(e.order) {
 		if l.state != lifeClosing && e.changed(l) {
-			e.renew(l)
+			e.revise(l)
 		}
 	}
 }
 
-func (e *Engine) renew(l *life) {
+// revise gives a life the inputs that its task has now, or stops the task for that.
+func (e *Engine) revise(l *life) {
 	switch {
 	case l.role != Active && l.state == lifeFollowing: // it reads changelogs only
 		l.spec, l.done = e.specs[l.id.Subtopology], make([]int64, len(e.specs[l.id.Subtopology].Inputs))
@@ -129,7 +130,6 @@ func (e *Engine) renewing(l *life) bool {
 	if e.prepare != nil && slices.Contains(e.prepare.ids, l.id) {
 		return false
 	}
-	e.closeLife(l)
-	l.again, l.then = true, Active
+	e.renew(l)
 	return true
 }
