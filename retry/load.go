@@ -10,6 +10,9 @@ const MapRoom = 26_000
 // [MapRoom] looks before it takes more. Few open offsets take few bits however wide the window is.
 func (w *Window) MapBits() int64 { return mapBits(w.Width(), w.runs(), int64(w.Open())) }
 
+// MapBitsRead is the same for what was taken and is not done, without what is open and has not been read again.
+func (w *Window) MapBitsRead() int64 { return mapBits(w.read-w.Low(), int64(w.open), int64(w.open)) }
+
 // MapBitsWith is the same for one map of this window and another above it.
 func (w *Window) MapBitsWith(above *Window) int64 {
 	return mapBits(above.Next()-w.Low(), w.runs()+above.runs(), int64(w.Open())+int64(above.Open()))

@@ -42,6 +42,10 @@ const (
 	// A window is full where it holds so many records, or three quarters of what fits into a commit.
 	mostKept    = 18_432
 	mostMapBits = retry.MapRoom / 4 * 3
+
+	// However large the map is that the last runner has left, nobody waits for it who adds less than this: it becomes smaller only as records are
+	// taken.
+	fewMapBits = retry.MapRoom / 10
 )
 
 var errScheduledBeside = errors.New("a schedule in a subtopology whose policy has several workers: schedule in another subtopology, or let it have one worker")

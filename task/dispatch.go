@@ -171,7 +171,7 @@ func (t *Task) full(w *retry.Window) bool { return w.Kept() >= mostKept || w.Map
 func (t *Task) crowds(i int) bool {
 	w := t.in.all[i].window
 	g := t.gap(i)
-	return t.full(w) || g != nil && g.window.MapBitsWith(w) >= mostMapBits
+	return t.full(w) || g != nil && w.MapBits() >= fewMapBits && g.window.MapBitsWith(w) >= mostMapBits
 }
 
 // eject makes the first record of a window that is not done an entry of the retry store, which finishes its offset. The worker goes on with it,

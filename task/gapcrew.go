@@ -26,7 +26,7 @@ func (t *Task) takeReplay(g *gap) (on bool) {
 	t.gaps.last = g.input
 	r := g.peek()
 	g.window.Pass(r.Offset)
-	if t.full(g.window) && !t.eject(g.input, g.window) {
+	if t.full(g.window) && g.widens() && !t.eject(g.input, g.window) {
 		g.stalled = true
 		return true
 	}
@@ -66,6 +66,11 @@ func (t *Task) takeReplay(g *gap) (on bool) {
 	t.passReplayed(g, r)
 	c.ready = append(c.ready, it)
 	return true
+}
+
+// widens says that what was taken of the gap and is not done makes its window what it is, and not what the last runner has left open.
+func (g *gap) widens() bool {
+	return g.window.Kept() >= mostKept || g.window.MapBitsRead() >= fewMapBits
 }
 
 // windowOf is the window that an item of the main path, or of a gap, was taken from.

@@ -269,3 +269,31 @@ func (p *pipe) rest(input int) {
 	p.feed(input, log(p.fetched[input], p.end))
 	p.fetched[input] = p.end
 }
+
+// The map that a crash leaves may be nearly as large as a commit can say: both paths go on all the same, and the map becomes smaller.
+func TestRecoveryOfAMapThatIsNearlyFull(t *testing.T) {
+	y := newYard(t, retry.Parallel(retry.Workers(4), retry.ThenDeadLetter()))
+	breakOff(y.bed)
+	const main = 70 + 22_000
+	m := retry.Metadata{StreamTime: 5069, Main: main, Running: true, Suspect: -1}
+	for o := int64(70); o < main; o += 2 {
+		m.Holes = append(m.Holes, retry.Run{From: o, To: o + 1})
+	}
+	text, ok := m.Encode(70)
+	require.True(t, ok)
+	y.committed["in"] = InputOffset{TopicPartition: TopicPartition{"in", 1}, Offset: 70, Metadata: text}
+	const hi = main + 100
+	y.ends["in"] = hi
+	y.crash()
+	require.Greater(t, y.owner.t.gap(0).window.MapBits(), int64(mostMapBits))
+	y.feed(0, log(hi, hi+3))
+	y.drain(false)
+	require.Equal(t, 1, y.ran[strconv.Itoa(hi)], "what is new does not wait for the map to become smaller")
+	for at := int64(70); at < hi; at += 1000 {
+		y.feed(ofGap, log(at, min(at+1000, hi)))
+		y.drain(false)
+	}
+	y.commitNow()
+	require.EqualValues(t, hi+3, y.low())
+	require.EqualValues(t, 11_000+100+3, sumOfRows(y.bed))
+}
