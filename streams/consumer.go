@@ -163,8 +163,8 @@ func (c *Consumer) Generation() (n int32) {
 
 // Close tells [ConsumerListener].Revoked of what is handed over, commits what earlier Polls than the last have returned if
 // ConsumerConfig.CommitInterval says so, waits for commits that are under way, leaves the group, and ends all goroutines. A Poll that is under
-// way returns ErrConsumerClosed. When ctx ends first, what is left is left out, and the error says what; the consumer is closed all the
-// same. A second Close does nothing.
+// way returns ErrConsumerClosed. Commits that nobody takes, as no broker answers or the topic is gone, are given up after 15 s. When ctx ends
+// first, what is left is left out, and the error says what; the consumer is closed all the same. A second Close does nothing.
 func (c *Consumer) Close(ctx context.Context) error { return c.shell.Close(ctx) }
 
 // Lag says how far the partitions that are read here are behind, by what the answers to fetches have told anyway: it asks nobody. While

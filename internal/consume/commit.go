@@ -19,6 +19,7 @@ type commits struct {
 	save      bool // what is on the way waits to be taken by TakeSave
 	notBefore time.Time
 	tries     int
+	due       bool // what is done is to be committed by itself at autoAt
 	autoAt    time.Time
 
 	also    map[task.TopicPartition]int64 // saved, and to be committed to Kafka as well
@@ -103,10 +104,16 @@ func (m *Machine) onPolled() {
 			p.done = p.position
 		}
 	}
-	if m.cfg.CommitInterval <= 0 || m.now.Before(m.commits.autoAt) {
+	m.commits.due = m.cfg.CommitInterval > 0
+}
+
+// commitWhenDue commits by itself what is done, also while a Poll waits for records for long.
+func (m *Machine) commitWhenDue() {
+	c := &m.commits
+	if !c.due || m.closing || !slices.ContainsFunc(m.order, (*part).hasDone) || !m.after(c.autoAt) {
 		return
 	}
-	m.commits.autoAt = m.now.Add(m.cfg.CommitInterval)
+	c.due, c.autoAt = false, m.now.Add(m.cfg.CommitInterval)
 	for _, p := range m.order {
 		if p.phase == held {
 			m.commitDone(p)
@@ -114,9 +121,12 @@ func (m *Machine) onPolled() {
 	}
 }
 
+// hasDone says that more of a part is done than is committed.
+func (p *part) hasDone() bool { return p.done >= 0 && p.done != p.kept }
+
 // commitDone commits what is done of a part.
 func (m *Machine) commitDone(p *part) {
-	if p.done >= 0 && p.done != p.kept {
+	if p.hasDone() {
 		m.commitInside(map[task.TopicPartition]int64{p.tp: p.done})
 	}
 }
@@ -310,12 +320,12 @@ func (m *Machine) onCommitted(ev OffsetsCommitted) {
 			m.keep(x)
 		case !answered:
 			x.sent, again = 0, firstError(ev.Err, kcode.Unknown)
-		case passing(code):
+		case m.passing(code):
 			x.sent, again = 0, code
 			m.lostCoordinator(nil, code)
 		default:
 			x.done = true
-			q.errs = append(q.errs, m.refusal(x.tp, code.Error(), code))
+			q.errs = append(q.errs, m.refusal(x.tp, m.whyRefused(code), code))
 		}
 	})
 	if ev.Err != nil {
@@ -333,14 +343,26 @@ func (m *Machine) onCommitted(ev OffsetsCommitted) {
 
 // passing says that a commit is made again: under the next generation, at the next coordinator, or a little later. That of a partition which is
 // not here any more then is refused.
-func passing(code kcode.Code) bool {
+func (m *Machine) passing(code kcode.Code) bool {
 	switch code {
-	case kcode.RebalanceInProgress, kcode.IllegalGeneration, kcode.UnknownMemberID, kcode.NotCoordinator, kcode.CoordinatorNotAvailable,
-		kcode.CoordinatorLoadInProgress, kcode.RequestTimedOut, kcode.NotEnoughReplicas, kcode.NotEnoughReplicasAppended, kcode.NetworkException,
-		kcode.UnknownTopicOrPartition, kcode.UnstableOffsetCommit:
+	case kcode.NotCoordinator, kcode.CoordinatorNotAvailable, kcode.CoordinatorLoadInProgress, kcode.RequestTimedOut, kcode.NotEnoughReplicas,
+		kcode.NotEnoughReplicasAppended, kcode.NetworkException, kcode.UnknownTopicOrPartition, kcode.UnstableOffsetCommit:
 		return true
 	}
-	return false
+	return ofMembers(code) && !m.cfg.Manual
+}
+
+// ofMembers says that a group has members, and takes commits of this generation of theirs only.
+func ofMembers(code kcode.Code) bool {
+	return code == kcode.RebalanceInProgress || code == kcode.IllegalGeneration || code == kcode.UnknownMemberID
+}
+
+func (m *Machine) whyRefused(code kcode.Code) string {
+	if m.cfg.Manual && ofMembers(code) {
+		return fmt.Sprintf("group %s has members that share its topics, and takes no commits from outside: stop them, or use another group (%v)",
+			m.cfg.Group.Group, code)
+	}
+	return code.Error()
 }
 
 // keep notes what is committed.
@@ -377,6 +399,20 @@ func (m *Machine) refuseAll(reason string) {
 		}
 	}
 	m.resolve()
+}
+
+// closePatience is how long an end waits for commits that are not taken. A lease may be over earlier.
+const closePatience = 15 * time.Second
+
+// giveUpCommits lets the consumer end, also with commits that brokers never take: the topic was deleted, or no broker is there.
+func (m *Machine) giveUpCommits() {
+	c := &m.commits
+	if !m.closing || len(c.queue)+len(c.also) == 0 && c.alsoWay == 0 || !m.after(m.closeBy) {
+		return
+	}
+	clear(c.also)
+	c.onWay, c.save, c.alsoWay = 0, false, 0
+	m.refuseAll("the consumer was closed, and nobody has taken the commit for " + closePatience.String())
 }
 
 // resolve answers the commits that have their outcome, in their order.

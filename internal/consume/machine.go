@@ -18,7 +18,8 @@ type Machine struct {
 	wake time.Time
 
 	begun, closing, ended bool
-	fatal                 error // no retry mends it
+	closeBy               time.Time // commits are given up then
+	fatal                 error     // no retry mends it
 
 	requests uint64
 	lives    uint64 // of partitions, counted over all
@@ -103,12 +104,18 @@ func (m *Machine) Step(now time.Time, ev Event) []Action {
 
 // settle does what has become possible.
 func (m *Machine) settle() {
-	if !m.begun || m.ended {
+	if m.ended {
+		return
+	}
+	if !m.begun {
+		m.flushCommits()
 		return
 	}
 	m.refreshWhenDue()
 	m.askBegins()
 	m.connect()
+	m.commitWhenDue()
+	m.giveUpCommits()
 	m.settleHandovers()
 	m.settleEnd()
 	m.flushCommits()
@@ -238,6 +245,7 @@ func (m *Machine) close() {
 		m.do(Ended{})
 		return
 	}
+	m.closeBy = m.now.Add(closePatience)
 	m.revoke(slices.Clone(m.order))
 }
 

@@ -136,6 +136,14 @@ func (m *Machine) forget(p *part) {
 
 var emptyBatch task.Batch
 
+// weight is how much was fetched and not taken, in bytes.
+func (p *part) weight() (n int) {
+	for _, b := range p.batches {
+		n += b.Bytes
+	}
+	return n
+}
+
 // disconnect ends the fetching of a part; what is held stays.
 func (m *Machine) disconnect(p *part) {
 	if p.broker >= 0 {

@@ -32,7 +32,7 @@ func (m *Machine) connect() {
 			continue
 		}
 		p.broker = leader.Broker
-		m.do(Fetch{Broker: p.broker, Event: engine.FetchAdd{Source: p.source(), Offset: p.next, LeaderEpoch: leader.Epoch, Bound: p.bound}})
+		m.do(Fetch{Broker: p.broker, Event: engine.FetchAdd{Source: p.source(), Offset: p.next, LeaderEpoch: leader.Epoch, Bound: p.bound, Held: p.weight()}})
 	}
 	if ask && !m.routing.asked && m.after(m.routing.notBefore) {
 		m.refresh()

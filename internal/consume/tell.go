@@ -27,6 +27,10 @@ func (m *Machine) NextTell() Tell {
 				}
 				return t
 			}
+		case TellLoad:
+			if !m.closing { // nothing begins any more, and a store that is down is not to hold the end up
+				return t
+			}
 		default:
 			return t
 		}

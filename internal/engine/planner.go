@@ -70,12 +70,14 @@ func NewPlanner(cfg PlannerConfig) *Planner { return &Planner{cfg: cfg.withDefau
 type PlannerEvent interface{ plannerEvent() }
 
 type (
-	// FetchAdd begins to fetch a partition at an offset; Bound is in bytes. A source that is there already is replaced.
+	// FetchAdd begins to fetch a partition at an offset; Bound is in bytes, and so is Held, what its consumer has already. A source that is
+	// there already is replaced.
 	FetchAdd struct {
 		Source      FetchSource
 		Offset      int64
 		LeaderEpoch int32
 		Bound       int
+		Held        int
 	}
 	// FetchRemove ends it. What is on the way is dropped.
 	FetchRemove struct{ Source FetchSource }
@@ -165,7 +167,9 @@ func (p *Planner) Step(now time.Time, ev PlannerEvent) []PlannerAction {
 	switch ev := ev.(type) {
 	case FetchAdd:
 		p.remove(ev.Source)
-		p.parts = append(p.parts, &fetchPart{src: ev.Source, offset: ev.Offset, epoch: ev.LeaderEpoch, bound: ev.Bound, swells: firstSwells})
+		p.parts = append(p.parts, &fetchPart{
+			src: ev.Source, offset: ev.Offset, epoch: ev.LeaderEpoch, bound: ev.Bound, held: ev.Held, full: ev.Held > 0 && ev.Held >= ev.Bound, swells: firstSwells,
+		})
 	case FetchRemove:
 		p.remove(ev.Source)
 	case FetchBound:

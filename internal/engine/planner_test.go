@@ -115,6 +115,15 @@ func TestPlannerKeepsABoundThatHasChanged(t *testing.T) {
 	require.Len(t, b.sent, 3)
 }
 
+func TestPlannerCountsWhatItsConsumerHasAlready(t *testing.T) {
+	b := newPlannerBench(PlannerConfig{})
+	s := src("log", 0)
+	b.step(FetchAdd{Source: s, Bound: 1000, Held: 1000})
+	require.Empty(t, b.sent)
+	b.step(FetchConsumed{Source: s, Bytes: 600})
+	require.Len(t, b.sent, 1)
+}
+
 func TestPlannerServesInTurns(t *testing.T) {
 	b := newPlannerBench(PlannerConfig{})
 	s := []FetchSource{src("in", 0), src("in", 1), src("in", 2)}

@@ -1,0 +1,121 @@
+package consume
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/understudy-streams/understudy/internal/engine"
+	"github.com/understudy-streams/understudy/internal/group"
+	"github.com/understudy-streams/understudy/internal/kcode"
+	"github.com/understudy-streams/understudy/task"
+)
+
+// A group that members share takes no commits from outside, however often they are made: whoever has partitions by hand is told so.
+func TestCommitByHandInAGroupThatMembersShareIsRefused(t *testing.T) {
+	for _, code := range []kcode.Code{kcode.UnknownMemberID, kcode.IllegalGeneration, kcode.RebalanceInProgress} {
+		w := newWorld(t, Config{})
+		w.step(Assign{Starts: map[task.TopicPartition]Start{at(0): {At: Exact}}})
+		w.step(Begin{})
+		w.settle()
+		w.refuse = code
+		id := w.commit(map[task.TopicPartition]int64{at(0): 1})
+		w.settle()
+		var refused *CommitRefusedError
+		require.ErrorAs(t, w.answers[id], &refused)
+		require.ErrorIs(t, w.answers[id], code)
+		require.ErrorContains(t, w.answers[id], "members")
+	}
+}
+
+// Offsets may be committed by hand before anything is polled.
+func TestCommitByHandBeforeTheFirstPoll(t *testing.T) {
+	w := newWorld(t, Config{})
+	w.step(Assign{Starts: map[task.TopicPartition]Start{at(0): {At: Exact}}})
+	id := w.commit(map[task.TopicPartition]int64{at(0): 7})
+	w.settle()
+	require.Contains(t, w.answers, id)
+	require.NoError(t, w.answers[id])
+	require.EqualValues(t, 7, w.kept[at(0)])
+}
+
+// Brokers that do not take a commit do not hold up the end of the consumer for ever.
+func TestCloseWithCommitsThatNobodyTakesEnds(t *testing.T) {
+	w := newWorld(t, Config{})
+	w.step(Assign{Starts: map[task.TopicPartition]Start{at(0): {At: Exact}}})
+	w.step(Begin{})
+	w.settle()
+	w.refuse = kcode.UnknownTopicOrPartition
+	id := w.commit(map[task.TopicPartition]int64{at(0): 7})
+	w.settle()
+	w.step(Close{})
+	for range 100 {
+		w.refuse = kcode.UnknownTopicOrPartition
+		w.later(time.Second)
+		w.settle()
+	}
+	require.True(t, w.ended)
+	var refused *CommitRefusedError
+	require.ErrorAs(t, w.answers[id], &refused)
+}
+
+// A Poll that waits for records for long commits what the one before has returned.
+func TestPollThatFindsNothingCommitsWhatIsDone(t *testing.T) {
+	w := newWorld(t, Config{CommitInterval: time.Second})
+	w.ends[at(0)] = 3
+	w.step(Assign{Starts: map[task.TopicPartition]Start{at(0): {At: Exact}}})
+	w.step(Begin{})
+	w.settle()
+	for src := range w.sources {
+		w.deliver(src, 3)
+	}
+	require.Len(t, w.take(5), 3)
+	require.Empty(t, w.take(5))
+	require.Empty(t, w.kept)
+	w.later(2 * time.Second) // nobody calls Poll again
+	w.settle()
+	require.EqualValues(t, 3, w.kept[at(0)])
+	before := len(w.pending)
+	w.later(2 * time.Second)
+	require.Len(t, w.pending, before, "once is enough")
+}
+
+// A store of the user's that is down when the consumer ends keeps it from nothing else: offsets that are not needed any more are not asked for.
+func TestCloseAsksForNoOffsets(t *testing.T) {
+	a := newAlone(t, Config{Own: true})
+	a.tell(Close{})
+	for tell := a.NextTell(); tell != nil; tell = a.NextTell() {
+		_, loads := tell.(TellLoad)
+		require.False(t, loads)
+	}
+}
+
+// What is held of a partition counts after a pause, and after its leader has moved: however often that happens, no more is fetched than fits.
+func TestPausesDoNotPileUpWhatIsHeld(t *testing.T) {
+	m := New(Config{Manual: true, Group: group.Config{Group: "g"}, Memory: leastBound})
+	now := time.Unix(1000, 0)
+	m.Step(now, Assign{Starts: map[task.TopicPartition]Start{at(0): {At: Exact}}})
+	m.Step(now, Begin{})
+	held := 0
+	look := func(acts []Action) {
+		for _, a := range acts {
+			f, is := a.(Fetch)
+			if !is {
+				continue
+			}
+			if add, is := f.Event.(engine.FetchAdd); is {
+				require.Equal(t, held, add.Held)
+			}
+		}
+	}
+	look(m.Step(now, Metadata{Topics: map[string]Topic{"t": {Leaders: make([]engine.Leader, 1)}}}))
+	for i := range int64(3) {
+		b := &task.Batch{From: i, Next: i + 1, Bytes: 1000, Records: []task.Record{{Offset: i}}}
+		m.Step(now, Arrived{engine.Deliver{Source: m.parts[at(0)].source(), Batch: b}})
+		held += b.Bytes
+		look(m.Step(now, Pause{Parts: []task.TopicPartition{at(0)}}))
+		look(m.Step(now, Pause{Parts: []task.TopicPartition{at(0)}, Off: true}))
+	}
+	require.Equal(t, 3000, held)
+}
