@@ -84,7 +84,7 @@ func (t *topics) check(ctx context.Context) (map[string]int32, map[string][16]by
 		}
 	}
 	t.missing = time.Time{}
-	want, err := top.partitions(func(topic string) (int32, bool) { n, ok := have[topic]; return n, ok }, func(topic string) int32 { return have[topic] })
+	want, err := top.PartitionsWith(func(topic string) (int32, bool) { n, ok := have[topic]; return n, ok }, func(topic string) int32 { return have[topic] })
 	if err != nil {
 		return nil, nil, err
 	}

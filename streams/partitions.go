@@ -86,13 +86,13 @@ func (u union) of(names []string) [][]string {
 //
 // All faults come in one [*TopologyError]: a topic that does not exist, topics that must be equal and are not.
 func (t *Topology) Partitions(external func(topic string) (int32, bool)) (map[string]int32, error) {
-	return t.partitions(external, func(string) int32 { return 0 })
+	return t.PartitionsWith(external, func(string) int32 { return 0 })
 }
 
-// partitions is Partitions where some internal topics may be there already, with so many partitions. Those of dead letters and redriven records
-// may have any number. Where topics come and go, so does the number of tasks: then what there is stays as it is, as long as there is state for
-// each task.
-func (t *Topology) partitions(external func(topic string) (int32, bool), there func(topic string) int32) (map[string]int32, error) {
+// PartitionsWith is Partitions where some internal topics may be there already, with so many partitions; there answers 0 for one that is not.
+// Those of dead letters and redriven records may have any number. Where topics come and go, as with [Builder.StreamPattern], so does the number
+// of tasks: then what there is stays as it is. Where there is no state for some task, the error is a [*PartitionsChangedError].
+func (t *Topology) PartitionsWith(external func(topic string) (int32, bool), there func(topic string) int32) (map[string]int32, error) {
 	p := newPartitioning(t)
 	p.there = there
 	for _, topic := range t.Sources {

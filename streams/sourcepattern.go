@@ -188,14 +188,19 @@ func (sub *subtopology) sourceOf(topic string) string {
 }
 
 // standsIn is the input at whose entry node the records of a topic are run that a pattern has taken in once and that is gone, -1 if there is
-// none: they were put aside to be tried again.
-func (sub *subtopology) standsIn(topic string) int {
+// none at the moment: they were put aside to be tried again. It reports false for a topic that no pattern matches.
+func (sub *subtopology) standsIn(topic string) (input int, ours bool) {
 	for _, s := range sub.steps {
-		if p := s.topic.pattern; p != nil && p.matcher.Match(topic) && len(sub.topology.read(s)) > 0 {
-			return slices.IndexFunc(sub.spec.Inputs, func(in task.Input) bool { return in.Topic == sub.topology.read(s)[0] })
+		p := s.topic.pattern
+		if p == nil || !p.matcher.Match(topic) {
+			continue
 		}
+		if left := sub.topology.read(s); len(left) > 0 {
+			return slices.IndexFunc(sub.spec.Inputs, func(in task.Input) bool { return in.Topic == left[0] }), true
+		}
+		ours = true
 	}
-	return -1
+	return -1, ours
 }
 
 // checkPatterns reports topics that two patterns match in different subtopologies.

@@ -58,14 +58,10 @@ func (t *Task) loadPool(store int) error {
 			p.spoiled = append(p.spoiled, append([]byte(nil), it.Key()...))
 			continue
 		}
-		i, ok := p.inputs[o.Topic]
-		done := ok && t.doneBefore(i, o.Offset)
-		if !ok {
-			if i, ok = t.standIn(o.Topic); !ok {
-				strays = t.stray(strays, o)
-				continue
-			}
-			p.inputs[o.Topic], done = i, true // no main path will come to it
+		done, ours := t.settled(o)
+		if !ours {
+			strays = t.stray(strays, o)
+			continue
 		}
 		if later {
 			p.leaveNewer(o, done)
@@ -86,13 +82,22 @@ func (t *Task) loadPool(store int) error {
 	return nil
 }
 
-// standIn is the input at which the records of a topic that is gone are run.
-func (t *Task) standIn(topic string) (int, bool) {
-	if t.cfg.Spec.StandsIn == nil {
-		return 0, false
+// settled says whether a record that lies in the retry store is run from there, as no main path will come to it: that is done with it, or its topic
+// is gone, and another one stands in. It reports false for a record of a topic that the subtopology does not read, and no pattern matches.
+func (t *Task) settled(o retry.Origin) (done, ours bool) {
+	for i, in := range t.cfg.Spec.Inputs {
+		if in.Topic == o.Topic {
+			return t.in.all[i].absent || t.doneBefore(i, o.Offset), true
+		}
 	}
-	i := t.cfg.Spec.StandsIn(topic)
-	return i, i >= 0
+	if t.cfg.Spec.StandsIn == nil {
+		return false, false
+	}
+	i, ours := t.cfg.Spec.StandsIn(o.Topic)
+	if i >= 0 {
+		t.failure.pool.inputs[o.Topic] = i
+	}
+	return i >= 0, ours
 }
 
 // stray counts a record of a topic that the subtopology does not read any more.

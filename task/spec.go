@@ -26,9 +26,9 @@ type Spec struct {
 	// Recovers says that records may be processed in any order, and by two paths at once: after an end that was none the task may go on at the
 	// end of the log while what lies between is replayed beside it.
 	Recovers bool
-	// StandsIn is the input whose entry node takes records that were put aside of a topic which is not read any more, as it was deleted; -1 where
-	// there is none. It may be nil.
-	StandsIn func(topic string) int
+	// StandsIn is the input whose entry node takes records that were put aside of a topic which is not read any more, as it was deleted. It is -1
+	// where the node reads no topic at all at the moment: then they wait. It reports false for a topic that no pattern matches. It may be nil.
+	StandsIn func(topic string) (input int, ours bool)
 	// Build makes the nodes of one task. It is called once for each task, on the goroutine that makes it.
 	Build func(*Env) (*Graph, error)
 }

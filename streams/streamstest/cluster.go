@@ -46,6 +46,8 @@ type Cluster struct {
 // [Member.Slow]), may do real I/O, and share their variables among all members, as the builder is one. Where they ask for the time it must be that
 // of their record or of the processor's context; the wall clock of the machine has nothing to do with a cluster's.
 //
+// Topics are there from the beginning: a source that reads a pattern has those which match it of the topics that [Partitions] names.
+//
 // One seed ([Seed]) decides how long everything takes and in what order things happen that happen at once. A test that fails says which, and prints
 // what happened last.
 func NewCluster(t TB, b *streams.Builder, opts ...Option) *Cluster {
@@ -59,7 +61,10 @@ func NewCluster(t TB, b *streams.Builder, opts ...Option) *Cluster {
 	if err != nil {
 		t.Fatalf("streamstest: %v", err)
 	}
-	c.topology, c.group = app.Topology(), app.Topology().ApplicationID()
+	if c.topology, err = app.Topology().Match(o.given()); err != nil {
+		t.Fatalf("streamstest: %v", err)
+	}
+	c.group = c.topology.ApplicationID()
 	if c.counts, err = c.topology.Partitions(c.external); err != nil {
 		t.Fatalf("streamstest: %v", err)
 	}

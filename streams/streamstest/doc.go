@@ -13,6 +13,7 @@
 // A [Driver] runs the very tasks that an application runs, one for each subtopology and partition, and carries their records through
 // repartition topics. Each piped record is processed and committed before Pipe returns, unless [HoldCommits] leaves commits to
 // [Driver.Commit]: tables that emit at commit emit then. [Driver.Restart] starts anew from what was committed, with the stores or without.
+// A source that reads a pattern takes in what matches when it is written to; [Driver.CreateTopic] and [Driver.DeleteTopic] let topics come and go.
 // Where a policy has several workers, their records run one after the other, each on the nodes of the next worker.
 //
 // Values of type []byte and headers are lent to a function until it returns. The Driver overwrites them afterwards, so that a function that

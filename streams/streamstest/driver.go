@@ -1,7 +1,6 @@
 package streamstest
 
 import (
-	"errors"
 	"strings"
 	"time"
 
@@ -11,7 +10,8 @@ import (
 	"github.com/understudy-streams/understudy/task"
 )
 
-// Driver runs one topology.
+// Driver runs one topology. A source that reads a pattern has the topics which match it of those that [Partitions] names, and of those that a
+// record is piped to: then the tasks concerned commit what they have done, with [HoldCommits] too, and go on with the new topic.
 type Driver struct {
 	t        TB
 	topology *streams.Topology
@@ -122,7 +122,10 @@ func start(t TB, topology *streams.Topology, o settings) *Driver {
 		backend: statestore.NewMemory(), dropped: make(map[string]int64),
 	}
 	var err error
-	if d.counts, err = topology.Partitions(d.external); err != nil {
+	if d.topology, err = topology.Match(o.given()); err != nil {
+		t.Fatalf("streamstest: %v", err)
+	}
+	if d.counts, err = d.topology.Partitions(d.external); err != nil {
 		t.Fatalf("streamstest: %v", err)
 	}
 	if err := d.open(); err != nil {
@@ -150,7 +153,7 @@ func (d *Driver) partitions(topic string) int32 {
 	return n
 }
 
-// Topology returns the topology that runs.
+// Topology returns the topology that runs. With sources that read patterns it is another one whenever their topics have changed.
 func (d *Driver) Topology() *streams.Topology { return d.topology }
 
 // Now returns the wall clock.
@@ -275,11 +278,7 @@ func (d *Driver) restart(keepState, died bool) {
 // open starts a runner for each task.
 func (d *Driver) open() error {
 	for _, spec := range d.topology.Subtopologies {
-		var tasks int32
-		for _, in := range spec.Inputs {
-			tasks = max(tasks, d.partitions(in.Topic))
-		}
-		for p := range tasks {
+		for p := range d.tasks(spec) {
 			r, err := newRunner(d, spec, p)
 			if err != nil {
 				return err
@@ -290,17 +289,27 @@ func (d *Driver) open() error {
 	return nil
 }
 
+// tasks is how many there are of a subtopology.
+func (d *Driver) tasks(spec *task.Spec) (n int32) {
+	for _, in := range spec.Inputs {
+		n = max(n, d.partitions(in.Topic))
+	}
+	return n
+}
+
 // stop ends the tasks without a commit.
 func (d *Driver) stop() {
-	var errs []error
 	for _, r := range d.runners {
-		for reason, n := range r.dropped() {
-			d.dropped[reason] += n
-		}
-		errs = append(errs, r.close())
+		d.end(r)
 	}
 	d.runners = nil
-	if err := errors.Join(errs...); err != nil {
+}
+
+func (d *Driver) end(r *runner) {
+	for reason, n := range r.dropped() {
+		d.dropped[reason] += n
+	}
+	if err := r.close(); err != nil {
 		d.t.Errorf("streamstest: close: %v", err)
 	}
 }

@@ -120,13 +120,22 @@ func lettersOf(b Bench, source string) (letters, redrive string) {
 	b.tb().Helper()
 	for _, spec := range b.specs() {
 		for _, in := range spec.Inputs {
-			if in.Redrives > 0 && spec.Inputs[in.Redrives-1].Topic == source {
+			if in.Redrives > 0 && redrives(spec, in.Redrives-1, source) {
 				return spec.Dests[in.DeadLetters-1].Topic, in.Topic
 			}
 		}
 	}
 	b.tb().Fatalf("streamstest: topic %q has no dead letters: its policy says ThenDeadLetter nowhere", source)
 	return "", ""
+}
+
+// redrives says whether the dead letters of a source come back at an input: its own, or that of the topic that stands for all of a pattern.
+func redrives(spec *task.Spec, input int, source string) bool {
+	if spec.Inputs[input].Topic == source || spec.StandsIn == nil {
+		return spec.Inputs[input].Topic == source
+	}
+	i, _ := spec.StandsIn(source)
+	return i == input
 }
 
 // Redrive lets a dead letter run once more, as understudy dlq redrive does.

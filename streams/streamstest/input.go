@@ -93,10 +93,13 @@ func (d *Driver) TryPipeRaw(topic string, key, value []byte, opts ...PipeOption)
 
 func (d *Driver) pipe(topic string, key, value []byte, opts []PipeOption) error {
 	d.t.Helper()
-	n := d.partitions(topic)
-	if n == 0 {
+	if d.partitions(topic) == 0 {
 		d.t.Fatalf("streamstest: topic %q does not exist", topic)
 	}
+	if err := d.meet(topic); err != nil {
+		return err
+	}
+	n := d.partitions(topic)
 	p := piped{at: d.now}
 	if key != nil {
 		p.partition = task.PartitionFor(key, n)

@@ -41,6 +41,11 @@ func (m *Member) start() {
 		m.c.t.Fatalf("streamstest: member %v: %v", m, err)
 	}
 	bp := app.Blueprint()
+	topology, err := app.Topology().Match(m.c.o.given())
+	if err != nil {
+		m.c.t.Fatalf("streamstest: member %v: %v", m, err)
+	}
+	bp.Engine.Specs, bp.Engine.Matches = topology.Subtopologies, nil // no topic comes or goes
 	bp.Engine.Group.ProcessID = [16]byte{byte(m.n + 1), byte((m.n + 1) >> 8)}
 	bp.Engine.Group.Seed = m.c.world.Rand.Uint64()
 	p.notice = bp.Notice

@@ -16,6 +16,7 @@ type runner struct {
 	d       *Driver
 	spec    *task.Spec
 	id      task.ID
+	there   []bool // which inputs have a partition for the task
 	owner   *task.Owner
 	stores  statestore.TaskStores
 	fetched []int64 // next offset to fetch, by input
@@ -33,7 +34,7 @@ type runner struct {
 const aLongTime = 100 * 365 * 24 * time.Hour
 
 func newRunner(d *Driver, spec *task.Spec, partition int32) (*runner, error) {
-	r := &runner{d: d, spec: spec, id: task.ID{Subtopology: spec.Subtopology, Partition: partition}}
+	r := &runner{d: d, spec: spec, id: task.ID{Subtopology: spec.Subtopology, Partition: partition}, there: d.inputsOf(spec, partition)}
 	if err := r.openStores(); err != nil {
 		return nil, err
 	}
@@ -44,8 +45,11 @@ func newRunner(d *Driver, spec *task.Spec, partition int32) (*runner, error) {
 	for i := range spec.Stores {
 		cfg.Stores = append(cfg.Stores, r.stores.Reader(i))
 	}
-	for _, in := range spec.Inputs {
+	for i, in := range spec.Inputs {
 		c := d.commits[task.TopicPartition{Topic: in.Topic, Partition: partition}]
+		if !r.there[i] {
+			c.Offset = -1
+		}
 		cfg.Positions = append(cfg.Positions, c.Offset)
 		m, err := retry.ParseMetadata(c.Metadata, c.Offset, -1)
 		if err != nil {
@@ -198,7 +202,7 @@ func (r *runner) work() bool {
 		return false
 	}
 	for i, in := range r.spec.Inputs {
-		if r.id.Partition >= r.d.partitions(in.Topic) {
+		if !r.there[i] {
 			continue
 		}
 		if b := r.d.log(in.Topic).batch(r.id.Partition, r.fetched[i]); b != nil {

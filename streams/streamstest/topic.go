@@ -18,12 +18,15 @@ type written struct {
 	index     int
 }
 
-// log returns a topic, which is made on the way.
+// log returns a topic, which is made on the way. One that was looked at before a pattern took in what it follows from has more partitions now.
 func (d *Driver) log(name string) *topic {
 	l := d.topics[name]
 	if l == nil {
-		l = &topic{partitions: make([][]task.Record, max(d.partitions(name), 1))}
+		l = &topic{}
 		d.topics[name] = l
+	}
+	for len(l.partitions) < int(max(d.partitions(name), 1)) {
+		l.partitions = append(l.partitions, nil)
 	}
 	return l
 }
