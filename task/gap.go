@@ -206,6 +206,11 @@ func (t *Task) admitReplay(g *gap, r *Record) (taken, on bool) {
 		t.passReplayed(g, r) // it was done before the end
 		return false, true
 	}
+	if t.findNewer(g.input, r) {
+		t.passReplayed(g, r)
+		t.guard()
+		return false, t.err == nil
+	}
 	p := t.failure.pool
 	if p == nil || p.index.Inert() == 0 {
 		return true, true

@@ -40,8 +40,18 @@ func (t *Task) alarmNewer(o retry.Origin) {
 }
 
 // keptNewer says that the record at the head of an input is put aside in a row of a newer version, and finishes it then: the row is what is to be
-// run, and a second one would take its place. Its payload may not have been written.
+// run, and a second one would take its place.
 func (t *Task) keptNewer(i int, r *Record) bool {
+	if !t.findNewer(i, r) {
+		return false
+	}
+	t.skipped(i, r)
+	t.guard()
+	return true
+}
+
+// findNewer says that a record is put aside in a row of a newer version. Its payload may not have been written.
+func (t *Task) findNewer(i int, r *Record) bool {
 	p := t.failure.pool
 	if p == nil || len(p.newer.unseen) == 0 {
 		return false
@@ -58,7 +68,5 @@ func (t *Task) keptNewer(i int, r *Record) bool {
 		t.putPayload(o)
 		t.end()
 	}
-	t.skipped(i, r)
-	t.guard()
 	return true
 }

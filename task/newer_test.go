@@ -107,3 +107,33 @@ func TestRegressionEntryOfANewerVersionIsNotReplaced(t *testing.T) {
 		require.Equal(t, 1, b.stats().Newer)
 	}
 }
+
+// The same where it is the second path of a gap that comes to it again.
+func TestEntryOfANewerVersionInAGapIsNotReplaced(t *testing.T) {
+	for _, missing := range []bool{false, true} {
+		b := broken(t, steady)
+		b.fails["70"] = -1
+		b.feed(ofGap, log(70, 72))
+		b.commitNow()
+		entry, payload := retry.AppendEntryKey(nil, parkedAt(70)), retry.AppendPayloadKey(nil, parkedAt(70))
+		row := b.ofNewer(entry)
+		if missing {
+			gone := []statestore.Change{{Key: payload}}
+			require.NoError(t, b.stores.Apply(&statestore.Batch{Stores: []statestore.StoreBatch{{Store: 1, Changes: gone, Position: -1}}}))
+		}
+		breakOff(b) // the crash came before the offsets
+		b.crash()
+		require.NotNil(t, b.owner.t.gap(0))
+		b.feed(ofGap, log(70, 120))
+		b.until(20)
+		b.commitNow()
+		require.Equal(t, 1, b.ran["70"])
+		require.Equal(t, int64(120), b.committed["in"].Offset)
+		kept, found := b.row(entry)
+		require.True(t, found)
+		require.Equal(t, row, kept)
+		_, found = b.row(payload)
+		require.True(t, found)
+		require.Equal(t, 1, b.stats().Newer)
+	}
+}
