@@ -87,10 +87,11 @@ func (e *Engine) split(l *life) {
 	l.open.splits = nil
 	splits, any := make([]retry.Split, len(l.spec.Inputs)), false
 	for i, tp := range l.inputs() {
-		m := &l.open.said[i]
+		m := l.open.said[i]
 		if l.open.offsets[i] < 0 {
 			continue
 		}
+		m.Running = m.Running && !e.repeats(l)
 		if m.Suspicious(l.open.offsets[i]) {
 			return
 		}

@@ -192,3 +192,21 @@ func TestRecoverySaysExactlyWhatIsLost(t *testing.T) {
 	require.Equal(t, RecoveryLost, s.State)
 	require.True(t, s.Closed)
 }
+
+// A life that was given up as a broker has refused a record has not died: its next one goes on in order, however far the end of the log is.
+func TestRecoveryIsNotBegunAfterARefusal(t *testing.T) {
+	w := openingWorld(t, func(c *Config) { recovering(c); withProducePolicy(c) }, id00)
+	ended := CommittedOffset{Offset: 70, Metadata: streamTime(777, 70)}
+	open := func(c CommittedOffset) StartTask {
+		w.listed(latest[ListOffsets](w), 5, 120)
+		w.step(OffsetsFetched{Request: latest[FetchOffsets](w).Request, Offsets: map[task.TopicPartition]CommittedOffset{in0: c}})
+		return only[StartTask](w)
+	}
+	require.Nil(t, open(ended).Splits)
+	w.step(TaskFailed{Task: id00, Epoch: w.epoch(id00), Err: refusal(7)})
+	w.step(TaskClosed{Task: id00, Epoch: w.epoch(id00)})
+	start := open(died(t, retry.Metadata{Main: 70}, 70))
+	require.Nil(t, start.Splits)
+	require.Equal(t, []int64{70}, start.Positions)
+	require.Empty(t, w.e.Recovery())
+}

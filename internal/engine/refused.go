@@ -70,8 +70,14 @@ func (l *life) logs(tp task.TopicPartition) bool {
 	return false
 }
 
-// repeat tells a life what is known of refused records. Where it follows one that was given up here, and nobody can have run the task in between,
-// a last commit which says that the task runs tells of no crash.
+// repeats says that a life follows one that was given up here, and that nobody can have run the task in between: a last commit which says that the
+// task runs tells of no crash then.
+func (e *Engine) repeats(l *life) bool {
+	r := e.refusals[l.id]
+	return r != nil && r.grant == l.grant
+}
+
+// repeat tells a life what is known of refused records.
 func (e *Engine) repeat(l *life, start *StartTask) {
 	r := e.refusals[l.id]
 	if r == nil {
@@ -79,7 +85,7 @@ func (e *Engine) repeat(l *life, start *StartTask) {
 	}
 	start.Refused = slices.Clone(r.known)
 	for i := range start.Committed {
-		start.Committed[i].Running = start.Committed[i].Running && r.grant != l.grant
+		start.Committed[i].Running = start.Committed[i].Running && !e.repeats(l)
 	}
 	r.grant = -1
 }
