@@ -64,7 +64,7 @@ func (e *Engine) beginOpen(l *life) {
 func (e *Engine) await(l *life) {
 	l.spec = e.specs[l.id.Subtopology]
 	l.done = make([]int64, len(l.spec.Inputs))
-	stores := l.at != nil
+	stores := l.at != nil || len(l.spec.Stores) == 0
 	l.recoveries = nil
 	l.open = &openState{time: -1, stores: stores, logs: map[task.TopicPartition]logBounds{}, doubted: map[task.TopicPartition]int64{}}
 	for i, tp := range l.inputs() {
