@@ -27,6 +27,7 @@ type workers struct {
 	ctx    context.Context // of the items that are handed out now
 	cancel context.CancelCauseFunc
 	queue  []handed
+	replay replayLine
 	idle   []*worker // the one that has waited least is the last
 	all    []*worker
 }
@@ -53,21 +54,18 @@ func newWorkers(l *taskLoop, c task.Config) *workers {
 	return s
 }
 
-// dispatch lets any worker run an item: those of the main path before those of a gap.
+// dispatch lets any worker run an item.
 func (s *workers) dispatch(it *task.Item) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.shut {
 		return
 	}
-	at := len(s.queue)
-	if !it.Replayed {
-		at = slices.IndexFunc(s.queue, func(h handed) bool { return h.Replayed })
-		if at < 0 {
-			at = len(s.queue)
-		}
+	line := &s.queue
+	if it.Replayed {
+		line = &s.replay.queue
 	}
-	s.queue = slices.Insert(s.queue, at, handed{it, s.ctx})
+	*line = append(*line, handed{it, s.ctx})
 	s.attend()
 }
 
@@ -129,7 +127,7 @@ func (s *workers) abort() {
 func (s *workers) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.shut, s.queue = true, nil
+	s.shut, s.queue, s.replay.queue = true, nil, nil
 	s.cancel(errClosed)
 	for _, w := range s.idle {
 		w.stir()
@@ -142,10 +140,11 @@ func (s *workers) gone(w *worker) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forget(w)
+	s.replayed(w)
 	for _, c := range w.calls {
 		s.l.box.put(task.Done{Result: w.nodes.Refuse(c.Item, nil)})
 	}
-	if !s.shut && len(s.queue) > 0 {
+	if !s.shut && s.line() != nil {
 		s.attend()
 	}
 }
@@ -176,6 +175,7 @@ type worker struct {
 	nodes *task.Worker
 	calls []handed
 	id    uint64 // of the item that runs
+	gap   bool   // that is of a gap
 
 	// The goroutine's own.
 	ctx  context.Context
@@ -248,18 +248,22 @@ func (w *worker) take(late bool) (it handed, ok, over bool) {
 	s := w.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, line := range []*[]handed{&w.calls, &s.queue} {
-		if len(*line) > 0 {
-			it = (*line)[0]
-			*line = slices.Delete(*line, 0, 1)
-			s.idle = slices.DeleteFunc(s.idle, func(o *worker) bool { return o == w })
-			w.id = it.ID
-			select {
-			case <-w.answers: // to what an earlier item has asked
-			default:
-			}
-			return it, true, false
+	s.replayed(w)
+	line := &w.calls
+	if len(*line) == 0 {
+		line = s.line()
+	}
+	if line != nil {
+		it = (*line)[0]
+		*line = slices.Delete(*line, 0, 1)
+		s.idle = slices.DeleteFunc(s.idle, func(o *worker) bool { return o == w })
+		w.id = it.ID
+		s.taken(w, line)
+		select {
+		case <-w.answers: // to what an earlier item has asked
+		default:
 		}
+		return it, true, false
 	}
 	if s.shut || late && !w.nodes.Owes() {
 		s.idle = slices.DeleteFunc(s.idle, func(o *worker) bool { return o == w })
