@@ -21,7 +21,8 @@ type ConsumerConfig struct {
 	// Brokers are the addresses (host:port) asked first. Kafka key: bootstrap.servers.
 	Brokers []string
 	// Group is the consumer group. Required with Topics and Include; with Assign it is where offsets are committed, and may be empty if they
-	// are not, or if Offsets keeps them. All members of a group are consumers of this package. Kafka key: group.id.
+	// are not, or if Offsets keeps them. All members of a group are consumers of this package; they may read different topics: each is shared
+	// by those who read it. Kafka key: group.id.
 	Group string
 
 	// Topics are read by their names. Not with Assign.

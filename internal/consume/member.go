@@ -178,6 +178,7 @@ func (m *Machine) Generation() int32 { return m.member.generation }
 func (m *Machine) onAssigned(a group.Assigned) {
 	m.member.reason, m.member.generation, m.member.prepare = a.Reason, a.Generation, nil
 	m.commits.notBefore = time.Time{}
+	m.planFor(a.Others)
 	if m.closing {
 		return // everything is being handed over already
 	}
@@ -199,7 +200,7 @@ func (m *Machine) onAssigned(a group.Assigned) {
 		m.tell(TellAssigned{Generation: a.Generation, Parts: begun})
 	}
 	for _, c := range a.Counts {
-		if c.Partitions > m.topics.counts[m.topics.names[c.Subtopology]] {
+		if n, has := m.topics.counts[m.topics.names[c.Subtopology]]; has && c.Partitions > n {
 			m.routing.dueAt = m.now
 		}
 	}

@@ -21,6 +21,8 @@ type topics struct {
 	first   map[string]int32 // the same when metadata came first
 	missing map[string]absence
 	fault   error
+
+	others map[string]int32 // those that other members read, and this one, as the leader, only plans: partitions, 0 if not known yet
 }
 
 // absence is a topic that is not there. A broker that has just started may not know of it yet.
@@ -43,6 +45,7 @@ func (m *Machine) wanted() []string {
 		return nil
 	}
 	out := append([]string{}, m.cfg.Topics...)
+	out = slices.AppendSeq(out, maps.Keys(m.topics.others))
 	for tp := range m.parts {
 		out = append(out, tp.Topic)
 	}
@@ -115,6 +118,10 @@ func (m *Machine) compare(ev Metadata) (changed bool) {
 		topic := ev.Topics[name]
 		switch n := int32(len(topic.Leaders)); {
 		case !m.reads(name):
+			if had, is := t.others[name]; is && n > had {
+				t.number(name)
+				t.others[name], changed = n, true
+			}
 		case topic.Refused != nil:
 			if slices.Contains(m.cfg.Topics, name) {
 				m.topicFault(topic.Refused)
@@ -249,10 +256,33 @@ func (m *Machine) endGone() {
 // topology is what the member can run: each topic is a part of its own.
 func (m *Machine) topology() group.Topology {
 	t := group.Topology{Partitions: maps.Clone(m.topics.counts)}
-	for _, name := range slices.SortedFunc(maps.Keys(m.topics.counts), func(a, b string) int { return int(m.topics.ids[a] - m.topics.ids[b]) }) {
-		t.Subtopologies = append(t.Subtopologies, group.Subtopology{ID: m.topics.ids[name], Topics: []string{name}, Hash: formOf(name)})
+	for name, n := range m.topics.others {
+		if n > 0 {
+			t.Partitions[name] = n
+		}
+	}
+	for _, name := range slices.SortedFunc(maps.Keys(t.Partitions), func(a, b string) int { return int(m.topics.ids[a] - m.topics.ids[b]) }) {
+		_, others := m.topics.others[name]
+		t.Subtopologies = append(t.Subtopologies, group.Subtopology{ID: m.topics.ids[name], Topics: []string{name}, Hash: formOf(name), Others: others})
 	}
 	return t
+}
+
+// planFor takes note of the topics that members read and this one does not, if it leads: it finds out how many partitions they have, and plans
+// them in another round. One of its own that it has not seen yet it looks for.
+func (m *Machine) planFor(topics []string) {
+	t := &m.topics
+	before := t.others
+	t.others = map[string]int32{}
+	for _, name := range topics {
+		n, known := before[name]
+		if !known {
+			m.routing.dueAt = m.now
+		}
+		if !m.reads(name) {
+			t.others[name] = n
+		}
+	}
 }
 
 // formOf tells consumers from applications that read the same topic in a group of the same name.

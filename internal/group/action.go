@@ -94,12 +94,14 @@ type Assigned struct {
 	Counts []Count
 	// Moves are the changes of owner that begin or end at this member, with their reasons; at the leader those of the whole plan.
 	Moves []assignor.Move
-	// Leader says that this member made the plan. Only it knows Unassigned, the tasks that no member can run, and Degraded, which says why a
-	// plan moves nothing although it should.
+	// Leader says that this member made the plan. Only it knows Unassigned, the tasks that no member can run, Others, and Degraded, which
+	// says why a plan moves nothing although it should.
 	Leader     bool
 	Unassigned []task.ID
 	Degraded   string
-	Reason     string
+	// Others are the topics that members read and the leader does not, sorted: nobody is given those that its Topology does not have.
+	Others []string
+	Reason string
 	// Outdated says that the plan is made for another form of a subtopology than this member has: it gets no more tasks of it.
 	Outdated bool
 }

@@ -61,6 +61,8 @@ type Subtopology struct {
 	Stateful bool
 	// Hash is over sources, stores and structure: members with equal hashes can take over each other's tasks.
 	Hash uint64
+	// Others says that members run it and this one does not: it plans for them where it leads, and is given nothing of it.
+	Others bool
 }
 
 // State is where the member is in the group's protocol.

@@ -18,6 +18,8 @@ func (m *Machine) lead(members []JoinedMember) ([]SyncAssignment, assignor.Plan)
 		taken += len(j.Metadata)
 		state.Members = append(state.Members, m.read(j, foreign))
 	}
+	slices.Sort(m.others)
+	m.others = slices.Compact(m.others)
 	kept := foreign.kept()
 	if out, plan, ok := m.fit(assignor.Assign(state), kept, taken); ok {
 		return out, plan
@@ -43,6 +45,11 @@ func (m *Machine) read(j JoinedMember, foreign foreigners) assignor.Member {
 		ID: j.ID, Process: d.Process, Generation: s.Generation, Claims: slices.Clone(d.Claims), Released: d.Released, Learned: d.Learned,
 		Unfit: d.Unfit, Replicas: d.Replicas, Hashes: d.Hashes, TopologyVersion: d.TopologyVersion, Capacity: d.Capacity, Rack: s.Rack, Tags: d.Tags,
 		Draining: d.Draining, Opaque: err != nil, Hidden: err != nil && slices.Contains(s.Topics, elided),
+	}
+	for _, topic := range s.Topics {
+		if topic != elided && !m.topo.own(topic) {
+			m.others = append(m.others, topic)
+		}
 	}
 	for _, tp := range s.Owned {
 		if id, ok := m.topo.taskOf(tp); ok {

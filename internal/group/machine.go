@@ -49,6 +49,7 @@ type Machine struct {
 	pending  string              // why another round is wanted after this one
 	plan     assignor.Plan       // the leader's, until it is applied
 	numbers  map[string]*numbers // the leader's, of the members of the plan
+	others   []string            // topics of the members of the plan that the leader does not read
 	shrink   int                 // how often a plan was too large in a row
 
 	followUps int // in a row, for the same tasks

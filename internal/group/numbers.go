@@ -33,6 +33,9 @@ func (s *Subtopology) identity() uint64 {
 
 func (x index) inputs() (out []assignor.Hash) {
 	for _, s := range x.Subtopologies {
+		if s.Others {
+			continue
+		}
 		out = append(out, assignor.Hash{Subtopology: s.ID, Sum: s.identity()})
 	}
 	return out

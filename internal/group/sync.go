@@ -21,7 +21,7 @@ const (
 
 // sync asks for the assignment; the leader brings it. A plan belongs to the JoinGroup answer that it was made from and is never sent twice.
 func (m *Machine) sync(ev JoinDone) {
-	m.phase, m.plan = syncing, assignor.Plan{}
+	m.phase, m.plan, m.others = syncing, assignor.Plan{}, nil
 	m.syncing = m.number()
 	s := SendSync{Req: m.syncing, Addr: m.addr, Group: m.cfg.Group, MemberID: m.memberID, Generation: m.round, Protocol: Protocol}
 	if ev.Leader {
@@ -104,9 +104,9 @@ func (m *Machine) apply(ev SyncDone) {
 	m.do(Assigned{
 		Generation: m.round, MemberID: m.memberID, Members: plan.Members, Draining: plan.Draining, Tasks: m.applied.active, Marks: m.applied.marks,
 		Learners: m.applied.coming, Standbys: m.standbys(plan), Counts: plan.Counts, Outdated: m.outdated(plan), Reason: m.reason,
-		Leader: leads, Moves: moves, Unassigned: m.plan.Unassigned, Degraded: m.plan.Degraded,
+		Leader: leads, Moves: moves, Unassigned: m.plan.Unassigned, Degraded: m.plan.Degraded, Others: m.others,
 	})
-	m.plan = assignor.Plan{}
+	m.plan, m.others = assignor.Plan{}, nil
 	m.followUp(plan.FollowUp, sameTasks(before, m.applied.coming))
 }
 
@@ -143,7 +143,7 @@ func setOf[T comparable](in []T) map[T]bool {
 // runs says whether the plan's form of the task's subtopology is the one that this member has.
 func (m *Machine) runs(plan assignor.PlanData, id task.ID) bool {
 	sub, ok := m.topo.byID[id.Subtopology]
-	return ok && slices.Contains(plan.Hashes, assignor.Hash{Subtopology: id.Subtopology, Sum: sub.Hash})
+	return ok && !sub.Others && slices.Contains(plan.Hashes, assignor.Hash{Subtopology: id.Subtopology, Sum: sub.Hash})
 }
 
 // incoming are the tasks of the plan that this member shall own and can run.

@@ -28,7 +28,15 @@ func indexOf(t Topology) index {
 }
 
 // topics are all topics whose offsets the member commits.
-func (x index) topics() []string { return slices.Sorted(maps.Keys(x.byTopic)) }
+func (x index) topics() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(x.byTopic)), func(topic string) bool { return !x.own(topic) })
+}
+
+// own says whether a topic is one that the member itself reads.
+func (x index) own(topic string) bool {
+	id, has := x.byTopic[topic]
+	return has && !x.byID[id].Others
+}
 
 // partitions is how many tasks a subtopology has: as many as its widest topic has partitions.
 func (x index) partitions(s Subtopology) (n int32) {
@@ -63,6 +71,9 @@ func (x index) taskOf(tp task.TopicPartition) (task.ID, bool) {
 
 func (x index) hashes() (out []assignor.Hash) {
 	for _, s := range x.Subtopologies {
+		if s.Others {
+			continue
+		}
 		out = append(out, assignor.Hash{Subtopology: s.ID, Sum: s.Hash})
 	}
 	return out
