@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/understudy-streams/understudy/retry"
 	"github.com/understudy-streams/understudy/statestore"
 )
 
@@ -83,6 +84,51 @@ func TestARecordAllocatesNothing(t *testing.T) {
 			require.LessOrEqual(t, testing.AllocsPerRun(20, func() { b.turn(); b.commit() }), 3.0)
 		})
 	}
+}
+
+// Nor does one of a gap, nor one of the main path beside it.
+func TestARecordBesideAGapAllocatesNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	const lo, hi = 0, int64(1) << 40
+	spec := countSpec(true)
+	b := newBench(t, spec)
+	var err error
+	b.t, err = NewTask(Config{
+		ID: testID, Spec: spec, Positions: []int64{hi}, StreamTime: -1, Partitions: func(string) int32 { return 8 }, CommitInterval: time.Second,
+		Stores: make([]statestore.Reader, len(spec.Stores)), Splits: []retry.Split{{Low: lo, Gap: []retry.Run{{From: lo, To: hi}}, Main: hi}},
+	})
+	require.NoError(t, err)
+	b.next = hi
+	gap := int64(lo)
+	replayed, replays := &Batch{}, make([]Record, len(b.rs))
+	copy(replays, b.rs)
+	both := func() {
+		for i := range replays {
+			replays[i].Offset = gap
+			gap++
+		}
+		replayed.Records, replayed.Next = replays, gap
+		b.t.Add(len(spec.Inputs), replayed)
+		b.turn() // a quarter of what it runs is of the gap
+		for b.t.Runnable() {
+			b.t.Process(b.now, 2*len(b.rs))
+		}
+		b.t.Consumed(0)
+		b.t.Consumed(len(spec.Inputs))
+		b.drain()
+		b.t.closeGaps()
+		b.t.TakeReplays()
+	}
+	for range 300 {
+		both()
+		b.commit()
+	}
+	require.Zero(t, testing.AllocsPerRun(20, both), "of two thousand records")
+	require.Equal(t, gap, b.t.gap(0).position)
+	require.Equal(t, b.next, b.t.in.all[0].position)
+	require.LessOrEqual(t, testing.AllocsPerRun(20, func() { both(); b.commit() }), 5.0)
 }
 
 // withHeaders passes two headers with each record.
