@@ -248,7 +248,7 @@ func (t *Task) trimmed(input int, first int64) {
 	g.addReplayed(&Batch{From: g.end, Next: first})
 }
 
-// closeGaps closes the gaps that have nothing left, and notes what is to be told of them.
+// closeGaps closes the gaps in which nothing is open any more, and notes what is to be told of them.
 func (t *Task) closeGaps() {
 	if t.gaps == nil || t.gaps.open == 0 || t.dead {
 		return
@@ -258,8 +258,9 @@ func (t *Task) closeGaps() {
 			continue
 		}
 		g.low()
-		if g.position >= g.hi && g.window.Open() == 0 {
-			g.closed = true
+		if g.window.Open() == 0 { // what has not been read again was done before
+			g.drop()
+			g.position, g.closed = g.hi, true
 			t.gaps.open--
 			t.failure.unsaid = true
 		}

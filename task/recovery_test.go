@@ -293,3 +293,26 @@ func TestRecoveryExplained(t *testing.T) {
 	require.Equal(t, 1, e.Attempt)
 	require.Equal(t, RecordGap, state(77))
 }
+
+// A gap of which nothing is open any more is closed, however much of it has not been read again: until then a commit stood before what the main
+// path had done, without a hole, as if a record there were suspected.
+func TestRecoveryEndsWithTheLastOpenRecord(t *testing.T) {
+	b := newBed(t, retry.Parallel(retry.ThenDeadLetter()))
+	breakOff(b)
+	m := retry.Metadata{StreamTime: 5069, Main: 120, Holes: []retry.Run{{From: 70, To: 75}}, Suspect: -1}
+	text, ok := m.Encode(70)
+	require.True(t, ok)
+	b.committed["in"] = InputOffset{TopicPartition: TopicPartition{"in", 1}, Offset: 70, Metadata: text}
+	b.crash()
+	b.feed(ofGap, log(70, 80))
+	b.feed(0, log(120, 125))
+	require.Equal(t, "70-74 120-124", b.processed())
+	require.Equal(t, Replay{Lo: 70, Hi: 120, Position: 120, Closed: true}, b.replayed[len(b.replayed)-1])
+	b.commitNow()
+	require.EqualValues(t, 125, b.committed["in"].Offset)
+	require.Equal(t, retry.Metadata{StreamTime: 5124, Main: 125, Running: true, Suspect: -1}, b.said())
+	require.Equal(t, batchBytes(70, 80), b.consumed[ofGap], "all that came is given back")
+	b.feed(ofGap, log(80, 90)) // was on the way
+	require.Equal(t, "70-74 120-124", b.processed())
+	require.Equal(t, batchBytes(70, 80)+batchBytes(80, 90), b.consumed[ofGap])
+}
