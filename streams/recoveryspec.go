@@ -14,7 +14,7 @@ type RecoveryError struct {
 	// Subtopology and Step are where it is.
 	Subtopology int32
 	Step        string
-	// Topics are what the subtopology reads.
+	// Topics are what the subtopology reads; the name of the source where that is a pattern.
 	Topics []string
 	// Behind are the topics whose parallel recovery brings records to the subtopology in another order; empty if they are Topics.
 	Behind []string
@@ -92,7 +92,7 @@ func (t *Topology) recoveries(fallback RecoveryMode) (faults []error) {
 		mode, named, agreed := sub.namedRecovery()
 		if !agreed {
 			faults = append(faults, fmt.Errorf("the sources of topics %s say different things about recovery, and one task reads them: give them the same",
-				strings.Join(sub.topics(), ", ")))
+				strings.Join(sub.sources(), ", ")))
 		}
 		if !named {
 			mode = t.inheritedRecovery(sub, fallback)
@@ -175,10 +175,10 @@ func (sub *subtopology) forbidden(of *subtopology, said map[*step]bool) (faults 
 		if remedy != "" {
 			remedy += ", or "
 		}
-		remedy += "give the source of " + strings.Join(of.topics(), ", ") + " RecoverSerial"
-		e := &RecoveryError{Subtopology: sub.number, Step: s.name, Topics: sub.topics(), Why: why, Remedy: remedy}
+		remedy += "give the source of " + strings.Join(of.sources(), ", ") + " RecoverSerial"
+		e := &RecoveryError{Subtopology: sub.number, Step: s.name, Topics: sub.sources(), Why: why, Remedy: remedy}
 		if sub != of {
-			e.Behind = of.topics()
+			e.Behind = of.sources()
 		}
 		faults = append(faults, e)
 	}

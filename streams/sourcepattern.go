@@ -130,8 +130,10 @@ func (t *Topology) Match(topics []string) (*Topology, error) {
 				found[p.name] = append(found[p.name], topic)
 			}
 		}
-		slices.Sort(found[p.name])
-		found[p.name] = slices.Compact(found[p.name])
+		if all := found[p.name]; len(all) > 0 {
+			slices.Sort(all)
+			found[p.name] = slices.Compact(all)
+		}
 	}
 	if maps.EqualFunc(found, t.matched, slices.Equal[[]string]) {
 		return t, nil
