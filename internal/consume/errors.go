@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/understudy-streams/understudy/internal/engine"
 	"github.com/understudy-streams/understudy/task"
 )
 
@@ -24,6 +25,15 @@ func (e *CommitRefusedError) Error() string {
 }
 
 func (e *CommitRefusedError) Unwrap() error { return e.Err }
+
+// missingError says of a consumer what the error that it wraps says of an application.
+type missingError struct {
+	text string
+	err  *engine.MissingTopicError
+}
+
+func (e *missingError) Error() string { return e.text }
+func (e *missingError) Unwrap() error { return e.err }
 
 // BrokersError says that no broker could be reached. The consumer goes on trying.
 type BrokersError struct {

@@ -44,7 +44,7 @@ func New(cfg Config) *Machine {
 	cfg = cfg.withDefaults()
 	m := &Machine{cfg: cfg, parts: map[task.TopicPartition]*part{}}
 	m.member = membership{machine: group.New(cfg.Group), generation: -1}
-	m.topics = topics{ids: map[string]int32{}, names: map[int32]string{}, counts: map[string]int32{}, missing: map[string]absence{}}
+	m.topics = topics{ids: map[string]int32{}, names: map[int32]string{}, counts: map[string]int32{}, missing: map[string]absence{}, said: map[string]time.Time{}}
 	m.routing.leaders = map[task.TopicPartition]engine.Leader{}
 	return m
 }

@@ -64,8 +64,17 @@ func TestTopicThatStaysAwayIsAnError(t *testing.T) {
 	now = now.Add(time.Second)
 	m.Step(now, Metadata{Topics: map[string]Topic{}})
 	var missing *engine.MissingTopicError
+	require.ErrorAs(t, m.Fault(false), &missing, "also a Poll that goes on waiting is told")
+	require.NoError(t, m.Fault(false), "it is not told all the time")
 	require.ErrorAs(t, m.Fault(true), &missing)
 	require.ErrorContains(t, m.Fault(true), "WaitForTopics")
+	require.NotContains(t, m.Fault(true).Error(), "application", "it says each thing once, and of a consumer")
+	for range 4 {
+		now = now.Add(time.Second / 2)
+		m.Step(now, Metadata{Topics: map[string]Topic{}})
+	}
+	require.ErrorAs(t, m.Fault(false), &missing, "and again later")
+	require.NoError(t, m.Fault(false), "nothing piles up")
 	m.Step(now, Metadata{Topics: map[string]Topic{"gone": {Leaders: make([]engine.Leader, 1)}}})
 	require.NoError(t, m.Fault(true), "until it appears")
 }

@@ -20,6 +20,7 @@ type topics struct {
 	counts  map[string]int32 // partitions of those that are read
 	first   map[string]int32 // the same when metadata came first
 	missing map[string]absence
+	said    map[string]time.Time // when the fault of a topic was told last
 	fault   error
 
 	others map[string]int32 // those that other members read, and this one, as the leader, only plans: partitions, 0 if not known yet
@@ -124,20 +125,26 @@ func (m *Machine) compare(ev Metadata) (changed bool) {
 			}
 		case topic.Refused != nil:
 			if slices.Contains(m.cfg.Topics, name) {
-				m.topicFault(topic.Refused)
+				m.topicFault(name, topic.Refused)
 			}
 		case n > t.counts[name]:
-			delete(t.missing, name)
+			t.isThere(name)
 			t.number(name)
 			t.counts[name], changed = n, true
 		default:
-			delete(t.missing, name)
+			t.isThere(name)
 		}
 	}
 	for _, name := range m.absent(ev) {
 		changed = m.misses(name) || changed
 	}
 	return changed
+}
+
+// isThere forgets that a topic was missing.
+func (t *topics) isThere(name string) {
+	delete(t.missing, name)
+	delete(t.said, name)
 }
 
 func (t *topics) number(name string) {
@@ -172,7 +179,7 @@ func (m *Machine) misses(name string) bool {
 	if named && !m.cfg.Wait {
 		m.lookSoon()
 		if m.now.Sub(a.since) >= m.cfg.MissingFor {
-			m.topicFault(missing(name, had))
+			m.topicFault(name, missing(name, had))
 		}
 		return false
 	}
@@ -194,7 +201,7 @@ func missing(name string, had bool) error {
 	if had {
 		what = "was deleted: create it again"
 	}
-	return fmt.Errorf("topic %q of ConsumerConfig.Topics %s, or set WaitForTopics to wait for it: %w", name, what, e)
+	return &missingError{text: fmt.Sprintf("topic %q of ConsumerConfig.Topics %s, or set WaitForTopics to wait for it", name, what), err: e}
 }
 
 func (m *Machine) lookSoon() {
@@ -203,10 +210,15 @@ func (m *Machine) lookSoon() {
 	}
 }
 
-// topicFault is returned by each Poll that finds nothing else.
-func (m *Machine) topicFault(err error) {
-	m.topics.fault = err
-	m.do(Ready{})
+// topicFault is returned by each Poll that finds nothing else, and now and then by one that waits for records.
+func (m *Machine) topicFault(name string, err error) {
+	t := &m.topics
+	t.fault = err
+	if last, said := t.said[name]; said && (m.now.Sub(last) < m.cfg.MissingFor || len(m.faults) > 0) {
+		return
+	}
+	t.said[name] = m.now
+	m.fault(err)
 }
 
 // lookForParts says which of the partitions that were given by hand are not there.
@@ -229,8 +241,10 @@ func (m *Machine) lookForParts(ev Metadata) {
 			m.topics.missing[p.tp.Topic] = a
 			m.lookSoon()
 			if p.fault == nil && m.now.Sub(a.since) >= m.cfg.MissingFor {
-				m.stop(p, fmt.Errorf("partition %s of ConsumerConfig.Assign does not exist: create it, or set WaitForTopics to wait for it: %w",
-					p.tp, &engine.MissingTopicError{Topic: p.tp.Topic}))
+				m.stop(p, &missingError{
+					text: fmt.Sprintf("partition %s of ConsumerConfig.Assign does not exist: create it, or set WaitForTopics to wait for it", p.tp),
+					err:  &engine.MissingTopicError{Topic: p.tp.Topic},
+				})
 			}
 		}
 	}
