@@ -139,6 +139,19 @@ func TestTopicsOfAPatternThatDoNotFit(t *testing.T) {
 	})
 }
 
+// Sources that are processed together may read the same topic, as two that name it may: each passes its records on.
+func TestTwoPatternsOfOneTaskThatMatchATopic(t *testing.T) {
+	b := streams.NewBuilder()
+	some := b.StreamPattern("some", streams.Matching(`x.*`), serde.String, serde.String).MapValues(func(string) string { return "some" })
+	b.StreamPattern("all", streams.Matching(`.*`), serde.String, serde.String).MapValues(func(string) string { return "all" }).Merge(some).To("out")
+	d := streamstest.New(t, b)
+	out := streamstest.Out(d, "out", serde.String, serde.String)
+	require.NoError(t, order(d, "x1", "ann"))
+	require.ElementsMatch(t, []streams.KeyValue[string, string]{{Key: "ann", Value: "all"}, {Key: "ann", Value: "some"}}, out.ReadKeyValues())
+	require.NoError(t, order(d, "y", "ann"))
+	require.Equal(t, []streams.KeyValue[string, string]{{Key: "ann", Value: "all"}}, out.ReadKeyValues())
+}
+
 var errNoStock = errors.New("no stock")
 
 // shipOrders calls the warehouse for each order.
