@@ -376,7 +376,7 @@ func TestAppRetryTopicThatDoesNotFit(t *testing.T) {
 			{"aged", "-retry", 2, map[string]string{"cleanup.policy": "delete"}, streams.RetryTopic, "cleanup.policy"},
 			{"small", "-retry", 2, map[string]string{"cleanup.policy": "compact", "max.message.bytes": "1000"}, streams.RetryTopic, "max.message.bytes"},
 			{"smalldlq", "-dlq", 2, map[string]string{"max.message.bytes": "1000", "retention.ms": "-1"}, streams.DeadLetterTopic, "max.message.bytes"},
-			{"smallredrive", "-redrive", 1, nil, streams.RedriveTopic, "partitions"},
+			{"smallredrive", "-redrive", 1, map[string]string{"max.message.bytes": "1000", "retention.ms": "-1"}, streams.RedriveTopic, "max.message.bytes"},
 		} {
 			in, out := b.topic("in-"+c.name, 2), b.topic("out-"+c.name, 1)
 			topic := b.name(c.name + "-" + in + c.suffix)

@@ -80,7 +80,23 @@ func (c *Client) DeleteRecords(ctx context.Context, tp task.TopicPartition, befo
 
 // Produce appends records to a partition and waits for the acknowledgement. A timestamp of 0 is one, not "now".
 func (c *Client) Produce(ctx context.Context, tp task.TopicPartition, records ...task.OutRecord) error {
-	return wrap("produce to "+tp.String(), c.kgo.ProduceSync(ctx, outgoing(tp, records)...).FirstErr())
+	for {
+		err := c.kgo.ProduceSync(ctx, outgoing(tp, records)...).FirstErr()
+		if !errors.Is(err, kerr.UnknownTopicOrPartition) || !c.has(ctx, tp) {
+			return wrap("produce to "+tp.String(), err)
+		}
+	}
+}
+
+// has says, after a while, whether a topic has a partition: a leader may have heard of a topic that was just made later than others have.
+func (c *Client) has(ctx context.Context, tp task.TopicPartition) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(100 * time.Millisecond):
+	}
+	topics, err := c.admin.ListTopics(ctx, tp.Topic)
+	return err == nil && topics.Error() == nil && len(topics[tp.Topic].Partitions) > int(tp.Partition)
 }
 
 // Transact produces records in one transaction and commits or aborts it, under a transactional id. A real broker writes the marker a little
