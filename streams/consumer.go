@@ -42,7 +42,8 @@ import (
 // Commit and Close.
 //
 // Delivery is at least once: a partition begins where the last commit of it ends, so a record is returned again if its commit was not made,
-// or refused. Within one assignment records of a partition are returned once and in their order, but for what Seek does.
+// or refused. Within one assignment records of a partition are returned once and in their order, but for what Seek does. With
+// [ConsumerConfig].Recovery what a crash has left behind comes beside what is new, each in its order.
 //
 // One goroutine polls. All other methods may be called from any.
 type Consumer struct {
@@ -105,7 +106,8 @@ func (c ConsumerConfig) shell(client *kafka.Client) (shell.ConsumerConfig, error
 		},
 		Manual: c.Assign != nil, Topics: slices.Compact(slices.Sorted(slices.Values(c.Topics))), Wait: c.WaitForTopics,
 		NoOffset: c.NoOffset.engine(engine.ResetEarliest), OutOfRange: c.OutOfRange.engine(engine.ResetStop),
-		Own: c.Offsets != nil, AlsoKafka: c.AlsoCommitToKafka, CommitInterval: c.CommitInterval, Listens: c.Listener.Revoked != nil,
+		Own: c.Offsets != nil, AlsoKafka: c.AlsoCommitToKafka, CommitInterval: c.CommitInterval, RecoverAbove: c.recoverAbove(),
+		Listens: c.Listener.Revoked != nil,
 		Refresh: c.MetadataInterval, Memory: c.Memory,
 	}
 	if len(c.Include) > 0 {
@@ -137,7 +139,7 @@ func (c *Consumer) Poll(ctx context.Context) ([]ConsumerRecord, error) {
 			r := &chunk.Records[i]
 			rec := ConsumerRecord{
 				Topic: chunk.Topic, Partition: chunk.Partition, Offset: r.Offset, Key: r.Key, Value: r.Value, Time: timeOf(r.Timestamp),
-				Generation: chunk.Generation, life: chunk.Life,
+				Generation: chunk.Generation, Replayed: chunk.Replayed, life: chunk.Life,
 			}
 			if n := len(r.Headers); n > 0 {
 				headers = append(headers, r.Headers...)
@@ -169,7 +171,7 @@ func (c *Consumer) Close(ctx context.Context) error { return c.shell.Close(ctx) 
 
 // Lag says how far the partitions that are read here are behind, by what the answers to fetches have told anyway: it asks nobody. While
 // a partition is not fetched, as it is paused or enough of it is waiting to be polled, its End is the one that was told last. Stuck is not
-// told: what does not move is what is not polled.
+// told: what does not move is what is not polled. Position is where fresh records are, and Offsets counts those that a crash has left behind too.
 func (c *Consumer) Lag() []PartitionLag {
 	lags := c.shell.Lags()
 	out := make([]PartitionLag, len(lags))
@@ -177,7 +179,7 @@ func (c *Consumer) Lag() []PartitionLag {
 	for i, l := range lags {
 		p := PartitionLag{Topic: l.Topic, Partition: l.Partition, Position: max(0, l.Position)}
 		if p.Known = l.Position >= 0 && l.End >= 0; p.Known {
-			p.End, p.Offsets = l.End, max(0, l.End-l.Position)
+			p.End, p.Offsets = l.End, max(0, l.End-l.Position)+l.Behind
 		}
 		if p.Offsets > 0 && l.Last >= 0 {
 			p.Time = max(0, now.Sub(time.UnixMilli(l.Last)))

@@ -64,7 +64,8 @@ func checkPartition(tp TopicPartition) error {
 }
 
 // Seek sets the offset of the next record that is returned of a partition. Nothing that was fetched before is returned any more. It is
-// committed as a position is, also if it lies before what was committed.
+// committed as a position is, also if it lies before what was committed. What a crash has left behind and was not returned yet is left out from then
+// on: whoever seeks says where to go on.
 func (c *Consumer) Seek(partition TopicPartition, offset int64) error {
 	return c.SeekTo(partition, FromOffset(offset))
 }

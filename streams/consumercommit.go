@@ -25,13 +25,16 @@ type (
 // It may be called from any goroutine, from a listener too. Commits are carried out in the order in which they were asked for.
 func (c *Consumer) Commit(ctx context.Context) error { return c.shell.Commit(ctx, consume.Commit{}) }
 
-// CommitRecords commits that these records are done, and with each everything before it in its partition. It is refused for a record that
-// was returned under an earlier assignment of its partition.
+// CommitRecords commits that these records are done, and with each everything before it in its partition: with one that is Replayed, what was
+// left behind before it, and with another what was returned before it of what is new. It is refused for a record that was returned under
+// an earlier assignment of its partition.
 func (c *Consumer) CommitRecords(ctx context.Context, records ...ConsumerRecord) error {
 	return c.shell.Commit(ctx, commitOf(records))
 }
 
-// CommitOffsets commits offsets: of each partition everything below is done. They may lie before what was committed last.
+// CommitOffsets commits offsets: of each partition everything below is done. They may lie before what was committed last. While a partition has
+// records that a crash has left behind, an offset up to the end of those (Recovery.Hi) is one of theirs and says nothing of what is new; a
+// higher one is one of what is new and says nothing of them.
 func (c *Consumer) CommitOffsets(ctx context.Context, offsets map[TopicPartition]int64) error {
 	return c.shell.Commit(ctx, consume.Commit{Offsets: notNil(offsets)})
 }
@@ -60,13 +63,25 @@ func notNil(offsets map[TopicPartition]int64) map[task.TopicPartition]int64 {
 }
 
 func commitOf(records []ConsumerRecord) consume.Commit {
-	out := consume.Commit{Offsets: map[task.TopicPartition]int64{}, Lives: map[task.TopicPartition]uint64{}}
+	out := consume.Commit{
+		Offsets: map[task.TopicPartition]int64{}, Replayed: map[task.TopicPartition]int64{}, Lives: map[task.TopicPartition]uint64{},
+	}
 	for i := range records {
 		r := &records[i]
 		tp := r.TopicPartition()
-		if life, has := out.Lives[tp]; !has || r.life > life || r.life == life && r.Offset >= out.Offsets[tp] {
-			out.Offsets[tp], out.Lives[tp] = r.Offset+1, r.life
+		switch life, has := out.Lives[tp]; {
+		case has && r.life < life:
+			continue
+		case !has || r.life > life:
+			out.Lives[tp] = r.life
+			delete(out.Offsets, tp)
+			delete(out.Replayed, tp)
 		}
+		path := out.Offsets
+		if r.Replayed {
+			path = out.Replayed
+		}
+		path[tp] = max(path[tp], r.Offset+1)
 	}
 	return out
 }

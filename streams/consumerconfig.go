@@ -53,6 +53,22 @@ type ConsumerConfig struct {
 	// same: what the last Poll returned may not be done yet, and is committed by [Consumer.Commit] only. Zero: there are none. Kafka keys:
 	// enable.auto.commit, auto.commit.interval.ms.
 	CommitInterval time.Duration
+	// Recovery is what a crash does to the records of a partition that came while nobody read it. With RecoverParallel those that are new when the
+	// partition is assigned come at once, and beside them, in a path of their own, those that were left behind, with ConsumerRecord.Replayed
+	// set: at most a quarter of a Poll while there are new ones. Each path is in order. A partition is split so once, after an end that was no
+	// Close, and no hand-over to another member, if more than RecoverAbove records lie between the committed offset and the end of the log (up to the
+	// first open transaction, with ReadCommitted); what is left of a gap goes on after a Close, a hand-over or another crash, whose own is added
+	// to it. Unassign is such an end as well.
+	//
+	// Commits say where both paths are: the committed offset is the first that is not done of what was left behind, and what is done behind it is
+	// in the commit's metadata. So that a crash can be told from a Close, the consumer commits by itself as well: that it is running where it begins
+	// at a committed offset, that it is not any more where it ends, and the gap before the first new record is returned. None of these says
+	// that any record is done which no commit of the program's, or of CommitInterval, has said is done. Nobody else may commit for
+	// the group, and it takes a Group and offsets in Kafka: an OffsetStore has no room for what is to be said. Without it a gap that others have left is
+	// read from its beginning, with what was done behind it. Defaults to RecoverSerial: everything in order.
+	Recovery RecoveryMode
+	// RecoverAbove is above how many records RecoverParallel splits a partition. Defaults to 10,000.
+	RecoverAbove int64
 	// DeleteGroupOnClose deletes the group, with the offsets that it has committed, when its last member closes. For groups of random names.
 	DeleteGroupOnClose bool
 
@@ -102,6 +118,7 @@ func (c ConsumerConfig) withDefaults() ConsumerConfig {
 	c.Session = cmp.Or(c.Session, 15*time.Second)
 	c.Rebalance = cmp.Or(c.Rebalance, c.Session+5*time.Second)
 	c.Heartbeat = cmp.Or(c.Heartbeat, min(max(c.Session/30, 200*time.Millisecond), 500*time.Millisecond))
+	c.RecoverAbove = cmp.Or(c.RecoverAbove, 10_000)
 	c.MetadataInterval = cmp.Or(c.MetadataInterval, 30*time.Second)
 	c.ClientID = cmp.Or(c.ClientID, c.Group)
 	if c.Log == nil {
@@ -171,6 +188,15 @@ func (c ConsumerConfig) validateOffsets(fault func(string, ...any)) {
 	if c.CommitInterval > 0 && c.Group == "" && c.Offsets == nil {
 		fault("CommitInterval is set, and there is neither Group nor Offsets to keep what is committed: set one of them")
 	}
+	switch {
+	case !c.Recovery.valid():
+		fault("Recovery is %d: use RecoverSerial or RecoverParallel", c.Recovery)
+	case c.Recovery == RecoverParallel && c.Offsets != nil:
+		fault("Recovery is RecoverParallel and Offsets keeps the offsets: where two paths of a partition are takes more than an offset. Leave Offsets out, or " +
+			"Recovery")
+	case c.Recovery == RecoverParallel && c.Group == "":
+		fault("Recovery is RecoverParallel and there is no Group: what a crash has left behind is told by the group's commits. Name one")
+	}
 	if c.DeleteGroupOnClose && c.Group == "" {
 		fault("DeleteGroupOnClose is set without a Group")
 	}
@@ -191,12 +217,23 @@ func (c ConsumerConfig) validateNumbers(fault func(string, ...any)) {
 	if d := c.withDefaults(); d.Heartbeat*3 > d.Session && c.Heartbeat >= 0 && c.Session >= 0 {
 		fault("Heartbeat is %v and Session %v: a session must be at least three heartbeats long", d.Heartbeat, d.Session)
 	}
+	if c.RecoverAbove < 0 {
+		fault("RecoverAbove is %d: it must be positive, or 0 for the default of 10,000", c.RecoverAbove)
+	}
 	if c.MaxPollRecords < 0 {
 		fault("MaxPollRecords is %d: it must be positive, or 0 for the default of 500", c.MaxPollRecords)
 	}
 	if c.Memory != 0 && c.Memory < leastConsumerMemory {
 		fault("Memory is %d bytes: at least 1 MiB is needed, or 0 for the default of 64 MiB", c.Memory)
 	}
+}
+
+// recoverAbove is 0 where everything comes in order.
+func (c ConsumerConfig) recoverAbove() int64 {
+	if c.Recovery != RecoverParallel {
+		return 0
+	}
+	return c.RecoverAbove
 }
 
 // client is the part of the configuration that concerns connections.

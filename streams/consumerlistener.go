@@ -50,6 +50,11 @@ type ConsumerListener struct {
 	Lost func(partitions []TopicPartition, reason string)
 	// Reset is called when an offset was not in the log any more and ConsumerConfig.OutOfRange has moved it.
 	Reset func(partition TopicPartition, from, to int64)
+	// Recovery is called when a partition goes on with what is new, and begins to return beside it what a crash has left behind, and when nothing
+	// of that is left: see [ConsumerConfig].Recovery.
+	Recovery func(Recovery)
+	// RecoveryLost is called when offsets that a crash has left behind are not in the log any more: no record of them will be returned.
+	RecoveryLost func(partition TopicPartition, lost OffsetRange)
 	// Retry is called for what failed and is tried again without an end: no broker answers, a commit waits. What names the thing.
 	Retry func(what string, err error)
 }

@@ -23,6 +23,8 @@ type ConsumerRecord struct {
 	Time time.Time
 	// Generation is that of the group under which the partition was assigned when the record was returned, -1 without a group.
 	Generation int32
+	// Replayed says that a crash has left the record behind and it comes beside newer ones: see [ConsumerConfig].Recovery.
+	Replayed bool
 
 	life uint64 // of the partition here: a commit of a record of an earlier one is refused
 }

@@ -37,6 +37,14 @@ func (c *Consumer) tell(t consume.Tell) {
 		if l.Reset != nil {
 			l.Reset(t.Part, t.From, t.To)
 		}
+	case consume.TellRecovery:
+		if l.Recovery != nil {
+			l.Recovery(recoveryOf(t.Status))
+		}
+	case consume.TellRangeLost:
+		if l.RecoveryLost != nil {
+			l.RecoveryLost(t.Part, OffsetRange{From: t.Run.From, To: t.Run.To})
+		}
 	case consume.TellRetry:
 		if l.Retry != nil {
 			l.Retry(t.What, t.Err)
@@ -70,6 +78,16 @@ func (c *consumerLog) tell(t consume.Tell) {
 	case consume.TellReset:
 		c.log.Warn("offset out of range, moved by policy", zap.String("topic", t.Part.Topic), zap.Int32("partition", t.Part.Partition),
 			zap.Int64("offset", t.From), zap.Int64("to", t.To))
+	case consume.TellRecovery:
+		what := "goes on with what is new, and returns beside it what was left behind"
+		if t.Status.Closed {
+			what = "what was left behind is done"
+		}
+		c.log.Info(what, zap.String("topic", t.Status.Part.Topic), zap.Int32("partition", t.Status.Part.Partition), zap.Int64("offset", t.Status.Lo),
+			zap.Int64("end", t.Status.Hi), zap.Int64("records", t.Status.Left))
+	case consume.TellRangeLost:
+		c.log.Error("records that were left behind are not in the log any more: they will not be returned", zap.String("topic", t.Part.Topic),
+			zap.Int32("partition", t.Part.Partition), zap.Int64("offset", t.Run.From), zap.Int64("end", t.Run.To))
 	}
 }
 

@@ -16,7 +16,7 @@ type OffsetRange struct{ From, To int64 }
 // Recovery says how far the records are replayed that a crash has left behind in a partition, while what is new is processed beside them: see
 // [RecoverParallel]. Its String is a line with a progress bar.
 type Recovery struct {
-	Task      TaskID
+	Task      TaskID // none of a [Consumer]
 	Topic     string
 	Partition int32
 	// Lo and Hi bound the gap, Hi excluded, as it was when this process began with it: fresh records begin at Hi.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/understudy-streams/understudy/internal/engine"
 	"github.com/understudy-streams/understudy/internal/group"
+	"github.com/understudy-streams/understudy/retry"
 	"github.com/understudy-streams/understudy/task"
 )
 
@@ -37,8 +38,9 @@ type (
 	}
 	// Fetch tells the planner of a broker something.
 	Fetch struct {
-		Broker int32
-		Event  engine.PlannerEvent
+		Purpose engine.Purpose
+		Broker  int32
+		Event   engine.PlannerEvent
 	}
 	// Recycle gives back batches of which nothing was returned.
 	Recycle struct{ Batches []*task.Batch }
@@ -100,6 +102,13 @@ type (
 		Part     task.TopicPartition
 		From, To int64
 	}
+	// TellRecovery tells that what was left behind is read beside what is new, or that nothing of it is left.
+	TellRecovery struct{ Status engine.RecoveryStatus }
+	// TellRangeLost tells of offsets that were to be returned and are not in the log any more.
+	TellRangeLost struct {
+		Part task.TopicPartition
+		Run  retry.Run
+	}
 	// TellRetry tells of something that is tried again.
 	TellRetry struct {
 		What string
@@ -112,13 +121,15 @@ type (
 	}
 )
 
-func (TellState) consumeTell()    {}
-func (TellAssigned) consumeTell() {}
-func (TellRevoked) consumeTell()  {}
-func (TellLost) consumeTell()     {}
-func (TellReset) consumeTell()    {}
-func (TellRetry) consumeTell()    {}
-func (TellLoad) consumeTell()     {}
+func (TellState) consumeTell()     {}
+func (TellAssigned) consumeTell()  {}
+func (TellRevoked) consumeTell()   {}
+func (TellLost) consumeTell()      {}
+func (TellReset) consumeTell()     {}
+func (TellRecovery) consumeTell()  {}
+func (TellRangeLost) consumeTell() {}
+func (TellRetry) consumeTell()     {}
+func (TellLoad) consumeTell()      {}
 
 // Save wants offsets kept by the user's store; answered by Saved.
 type Save struct {

@@ -34,7 +34,11 @@ func (m *Machine) askBegins() {
 			committed = append(committed, p.tp)
 		case p.want == wantListed:
 			asks = append(asks, Ask{p.tp, p.start})
+		case p.want == wantEnd:
+			asks = append(asks, Ask{p.tp, Start{At: Latest}})
 		case p.want == wantBounds:
+			asks = append(asks, Ask{p.tp, Start{At: Earliest}}, Ask{p.tp, Start{At: Latest}})
+		case p.gap != nil && p.gap.lost && len(p.gap.batches) == 0 && b.listing == 0: // what is held of it comes first
 			asks = append(asks, Ask{p.tp, Start{At: Earliest}}, Ask{p.tp, Start{At: Latest}})
 		}
 	}
@@ -51,7 +55,11 @@ func (m *Machine) askBegins() {
 	if len(asks) > 0 && b.listing == 0 && m.after(b.listedAt) {
 		b.listing = m.request()
 		for _, a := range asks {
-			m.parts[a.TopicPartition].asked = b.listing
+			if p := m.parts[a.TopicPartition]; p.want != nothing {
+				p.asked = b.listing
+			} else {
+				p.gap.asking = b.listing
+			}
 		}
 		m.do(ListOffsets{Request: b.listing, Asks: asks})
 	}
@@ -100,8 +108,7 @@ func (m *Machine) onFetched(ev OffsetsFetched) {
 		case o.Code != kcode.None:
 			again = true
 		case o.Offset >= 0:
-			p.kept = o.Offset
-			m.place(p, o.Offset)
+			m.found(p, o)
 		default:
 			m.nowhere(p)
 		}
@@ -162,12 +169,28 @@ func (m *Machine) onListed(ev OffsetsListed) {
 	}
 	b.listing = 0
 	again := false
+	bounds := func(p *part, then func(p *part, first, end int64)) {
+		first, a := ev.Offsets[Ask{p.tp, Start{At: Earliest}}]
+		end, b := ev.Offsets[Ask{p.tp, Start{At: Latest}}]
+		if again = again || !a || !b; a && b {
+			then(p, first, end)
+		}
+	}
+	for _, p := range m.order {
+		if g := p.gap; g != nil && g.asking == ev.Request {
+			g.asking = 0
+			bounds(p, m.trimmed)
+		}
+	}
 	for _, p := range m.asked(ev.Request) {
-		if p.want == wantBounds {
-			first, a := ev.Offsets[Ask{p.tp, Start{At: Earliest}}]
-			end, b := ev.Offsets[Ask{p.tp, Start{At: Latest}}]
-			if again = again || !a || !b; a && b {
-				m.outOfRange(p, first, end)
+		switch p.want {
+		case wantBounds:
+			bounds(p, m.outOfRange)
+			continue
+		case wantEnd:
+			end, has := ev.Offsets[Ask{p.tp, Start{At: Latest}}]
+			if again = again || !has; has {
+				m.split(p, end)
 			}
 			continue
 		}
@@ -203,6 +226,7 @@ func (m *Machine) outOfRange(p *part, first, end int64) {
 		return
 	}
 	m.tell(TellReset{Part: p.tp, From: from, To: at})
+	m.abandonGap(p, at)
 	p.position, p.next = at, at
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/understudy-streams/understudy/internal/kcode"
+	"github.com/understudy-streams/understudy/retry"
 	"github.com/understudy-streams/understudy/task"
 )
 
@@ -36,7 +37,9 @@ type commitPart struct {
 	tp     task.TopicPartition
 	life   uint64
 	offset int64
-	sent   uint64 // the request that it is part of
+	said   retry.Metadata // beside the offset, where there is recovery
+	gap    *gap           // that it tells of
+	sent   uint64         // the request that it is part of
 	done   bool
 }
 
@@ -62,13 +65,20 @@ func (m *Machine) commit(ev Commit) {
 		c.errs = append(c.errs, errors.New("commit refused: the consumer has no group: set ConsumerConfig.Group, or Offsets"))
 	case ev.Offsets == nil:
 		for _, p := range m.order {
-			if p.moved && p.position >= 0 && p.phase != released {
-				c.parts = append(c.parts, commitPart{tp: p.tp, life: p.life, offset: p.position})
+			if p.phase == released {
+				continue
+			}
+			main, replayed := p.taken()
+			if x, any := m.commitTaken(p, main, replayed); any {
+				c.parts = append(c.parts, x)
 			}
 		}
 	default:
+		for _, tp := range slices.SortedFunc(maps.Keys(ev.Replayed), task.TopicPartition.Compare) {
+			m.commitOf(c, tp, ev.Replayed[tp], ev.Lives, true)
+		}
 		for _, tp := range slices.SortedFunc(maps.Keys(ev.Offsets), task.TopicPartition.Compare) {
-			m.commitOf(c, tp, ev.Offsets[tp], ev.Lives)
+			m.commitOf(c, tp, ev.Offsets[tp], ev.Lives, false)
 		}
 	}
 	m.commits.queue = append(m.commits.queue, c)
@@ -76,7 +86,7 @@ func (m *Machine) commit(ev Commit) {
 	m.resolve()
 }
 
-func (m *Machine) commitOf(c *commit, tp task.TopicPartition, offset int64, lives map[task.TopicPartition]uint64) {
+func (m *Machine) commitOf(c *commit, tp task.TopicPartition, offset int64, lives map[task.TopicPartition]uint64, replayed bool) {
 	p := m.parts[tp]
 	life, of := lives[tp]
 	switch {
@@ -86,8 +96,12 @@ func (m *Machine) commitOf(c *commit, tp task.TopicPartition, offset int64, live
 		c.errs = append(c.errs, m.refusal(tp, "the record is of an earlier assignment of the partition, which may have been another member's since", nil))
 	case offset < 0:
 		c.errs = append(c.errs, m.refusal(tp, fmt.Sprintf("offset %d is negative", offset), nil))
-	default:
-		c.parts = append(c.parts, commitPart{tp: tp, life: p.life, offset: offset})
+	case replayed && p.gap == nil:
+		c.errs = append(c.errs, m.refusal(tp, "the record was left behind by a crash, and a Seek has ended what was to be done about those", nil))
+	case p.openGap() != nil && offset <= p.gap.hi:
+		c.parts = append(c.parts, m.commitReplayed(p, offset))
+	case !replayed: // what is left behind is done otherwise
+		c.parts = append(c.parts, m.commitAt(p, offset))
 	}
 }
 
@@ -102,6 +116,9 @@ func (m *Machine) onPolled() {
 		p.processing = false
 		if p.moved && p.position >= 0 {
 			p.done = p.position
+		}
+		if p.gap != nil {
+			p.gap.done = p.gap.position
 		}
 	}
 	m.commits.due = m.cfg.CommitInterval > 0
@@ -122,17 +139,30 @@ func (m *Machine) commitWhenDue() {
 }
 
 // hasDone says that more of a part is done than is committed.
-func (p *part) hasDone() bool { return p.done >= 0 && p.done != p.kept }
+func (p *part) hasDone() bool {
+	g := p.openGap()
+	if g == nil {
+		return p.done >= 0 && p.done != p.kept
+	}
+	return p.done >= 0 && p.done != p.said.Main || g.nextOpen(g.done) != p.kept
+}
 
 // commitDone commits what is done of a part.
 func (m *Machine) commitDone(p *part) {
-	if p.hasDone() {
-		m.commitInside(map[task.TopicPartition]int64{p.tp: p.done})
+	if !p.hasDone() {
+		return
+	}
+	replayed := int64(-1)
+	if p.gap != nil {
+		replayed = p.gap.done
+	}
+	if x, any := m.commitTaken(p, p.done, replayed); any {
+		m.commitInside(x)
 	}
 }
 
 // commitInside queues a commit that nobody waits for.
-func (m *Machine) commitInside(offsets map[task.TopicPartition]int64) {
+func (m *Machine) commitInside(x commitPart) {
 	if m.cfg.Group.Group == "" && !m.cfg.Own {
 		return
 	}
@@ -143,14 +173,11 @@ func (m *Machine) commitInside(offsets map[task.TopicPartition]int64) {
 		c = &commit{}
 		m.commits.queue = append(m.commits.queue, c)
 	}
-	for tp, offset := range offsets {
-		p := m.parts[tp]
-		if i := slices.IndexFunc(c.parts, func(x commitPart) bool { return x.tp == tp && x.life == p.life && x.sent == 0 && !x.done }); i >= 0 {
-			c.parts[i].offset = offset
-			continue
-		}
-		c.parts = append(c.parts, commitPart{tp: tp, life: p.life, offset: offset})
+	if i := slices.IndexFunc(c.parts, func(y commitPart) bool { return x.tp == y.tp && x.life == y.life && y.sent == 0 && !y.done }); i >= 0 {
+		c.parts[i] = x
+		return
 	}
+	c.parts = append(c.parts, x)
 }
 
 // flushCommits sends what waits.
@@ -174,7 +201,12 @@ func (m *Machine) flushCommits() {
 	latest := m.send(c.onWay)
 	a := CommitOffsets{Request: c.onWay, Coordinator: addr, MemberID: memberID, Generation: m.member.generation}
 	for _, tp := range slices.SortedFunc(maps.Keys(latest), task.TopicPartition.Compare) {
-		a.Offsets = append(a.Offsets, task.InputOffset{TopicPartition: tp, Offset: latest[tp]})
+		x := latest[tp]
+		o := task.InputOffset{TopicPartition: tp, Offset: x.offset}
+		if m.cfg.RecoverAbove > 0 {
+			o.Metadata, _ = x.said.Fit(x.offset)
+		}
+		a.Offsets = append(a.Offsets, o)
 	}
 	m.do(a)
 }
@@ -203,14 +235,14 @@ func (m *Machine) waits() bool {
 	return false
 }
 
-// send makes all that waits part of a request, and returns of each partition the last offset.
-func (m *Machine) send(request uint64) map[task.TopicPartition]int64 {
-	latest := map[task.TopicPartition]int64{}
+// send makes all that waits part of a request, and returns of each partition the last.
+func (m *Machine) send(request uint64) map[task.TopicPartition]*commitPart {
+	latest := map[task.TopicPartition]*commitPart{}
 	for _, q := range m.commits.queue {
 		for i := range q.parts {
 			if x := &q.parts[i]; !x.done && x.sent == 0 {
 				x.sent = request
-				latest[x.tp] = x.offset
+				latest[x.tp] = x
 			}
 		}
 	}
@@ -325,7 +357,12 @@ func (m *Machine) onCommitted(ev OffsetsCommitted) {
 			m.lostCoordinator(nil, code)
 		default:
 			x.done = true
-			q.errs = append(q.errs, m.refusal(x.tp, m.whyRefused(code), code))
+			err := m.refusal(x.tp, m.whyRefused(code), code)
+			q.errs = append(q.errs, err)
+			if p := m.parts[x.tp]; p != nil && x.gap != nil && x.gap == p.gap && !p.gap.sealed { // what is new waits for it
+				m.disconnect(p)
+				p.fault = err
+			}
 		}
 	})
 	if ev.Err != nil {
@@ -369,8 +406,11 @@ func (m *Machine) whyRefused(code kcode.Code) string {
 func (m *Machine) keep(x *commitPart) {
 	if p := m.parts[x.tp]; p != nil && p.life == x.life {
 		p.kept = x.offset
-		if p.kept >= p.position {
+		if p.covered(x) {
 			p.processing = false // the user says so
+		}
+		if m.cfg.RecoverAbove > 0 {
+			m.keepSaid(p, x)
 		}
 	}
 }

@@ -21,7 +21,8 @@ type Config struct {
 	Own                  bool // offsets are kept by the user's store
 	AlsoKafka            bool // and committed as well
 	CommitInterval       time.Duration
-	Listens              bool // a revocation is told, so it waits for the next Poll
+	RecoverAbove         int64 // above how many records what was left behind is read beside what is new; 0: never, and commits say nothing of it
+	Listens              bool  // a revocation is told, so it waits for the next Poll
 
 	Refresh    time.Duration // of metadata; default 30 s (metadata.max.age.ms)
 	Backoff    time.Duration // before something is tried again, doubled up to 1 s; default 100 ms (retry.backoff.ms)

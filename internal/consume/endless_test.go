@@ -112,7 +112,7 @@ func TestPausesDoNotPileUpWhatIsHeld(t *testing.T) {
 	look(m.Step(now, Metadata{Topics: map[string]Topic{"t": {Leaders: make([]engine.Leader, 1)}}}))
 	for i := range int64(3) {
 		b := &task.Batch{From: i, Next: i + 1, Bytes: 1000, Records: []task.Record{{Offset: i}}}
-		m.Step(now, Arrived{engine.Deliver{Source: m.parts[at(0)].source(), Batch: b}})
+		m.Step(now, Arrived{engine.Deliver{Source: m.parts[at(0)].source(&m.parts[at(0)].path), Batch: b}})
 		held += b.Bytes
 		look(m.Step(now, Pause{Parts: []task.TopicPartition{at(0)}}))
 		look(m.Step(now, Pause{Parts: []task.TopicPartition{at(0)}, Off: true}))

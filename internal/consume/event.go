@@ -77,9 +77,10 @@ type (
 	}
 	// Commit commits offsets; its outcome is an Answer with the same ID. Where Lives has a partition, the offset is of that life of it.
 	Commit struct {
-		ID      uint64
-		Offsets map[task.TopicPartition]int64 // nil: all positions
-		Lives   map[task.TopicPartition]uint64
+		ID       uint64
+		Offsets  map[task.TopicPartition]int64 // nil: all positions
+		Replayed map[task.TopicPartition]int64 // of records that were left behind
+		Lives    map[task.TopicPartition]uint64
 	}
 	// Loaded answers a Tell of TellLoad.
 	Loaded struct {

@@ -78,10 +78,11 @@ func (m *Machine) handedOver(p *part) bool {
 		p.flushed = true
 		if m.cfg.CommitInterval > 0 {
 			m.commitDone(p)
-			m.flushCommits()
 		}
+		m.sayEnd(p)
+		m.flushCommits()
 	}
-	return !m.commits.has(p)
+	return !m.commits.has(p) && m.saysEnd(p)
 }
 
 func (m *Machine) settlePrepare() {

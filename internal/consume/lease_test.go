@@ -85,7 +85,7 @@ func (a *alone) poll(n int) (got int) {
 // arrive brings what a fetch from 100 on has found.
 func (a *alone) arrive() {
 	batch := &task.Batch{Records: []task.Record{{Offset: 100}, {Offset: 101}, {Offset: 102}}, From: 100, Next: 600}
-	a.tell(Arrived{engine.Deliver{Source: a.parts[t0].source(), Batch: batch}})
+	a.tell(Arrived{engine.Deliver{Source: a.parts[t0].source(&a.parts[t0].path), Batch: batch}})
 }
 
 // A process that was suspended finds at once that its lease is over, before any timer of its own has told it: what it commits is refused, and

@@ -25,9 +25,11 @@ type Machine struct {
 	lives    uint64 // of partitions, counted over all
 	fetches  uint64 // tells what was fetched before a seek from what is fetched after it
 
-	parts map[task.TopicPartition]*part
-	order []*part // of parts, sorted
-	turn  int     // whose turn it is in Take
+	parts   map[task.TopicPartition]*part
+	order   []*part // of parts, sorted
+	turn    int     // whose turn it is in Take
+	gapTurn int     // the same of gaps
+	polls   int     // that were too small for a share of what was left behind
 
 	topics  topics
 	routing routing
@@ -114,6 +116,7 @@ func (m *Machine) settle() {
 	m.refreshWhenDue()
 	m.askBegins()
 	m.connect()
+	m.settleRecovery()
 	m.commitWhenDue()
 	m.giveUpCommits()
 	m.settleHandovers()
@@ -289,11 +292,26 @@ func (m *Machine) sort() {
 		m.order = append(m.order, p)
 	}
 	slices.SortFunc(m.order, func(a, b *part) int { return a.tp.Compare(b.tp) })
+	m.share()
+}
+
+// share gives each path its part of the memory.
+func (m *Machine) share() {
+	n := len(m.order)
 	for _, p := range m.order {
-		if bound := m.cfg.bound(len(m.order)); bound != p.bound {
-			p.bound = bound
-			if p.broker >= 0 {
-				m.do(Fetch{Broker: p.broker, Event: engine.FetchBound{Source: p.source(), Bound: bound}})
+		if p.gap != nil && p.gap.reads() {
+			n++
+		}
+	}
+	bound := m.cfg.bound(n)
+	for _, p := range m.order {
+		for _, w := range p.paths() {
+			if w == nil || w.bound == bound {
+				continue
+			}
+			w.bound = bound
+			if w.broker >= 0 {
+				m.do(Fetch{Purpose: w.purpose, Broker: w.broker, Event: engine.FetchBound{Source: p.source(w), Bound: bound}})
 			}
 		}
 	}

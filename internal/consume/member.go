@@ -258,7 +258,7 @@ func (m *Machine) give(id task.ID, a group.Assigned) (task.TopicPartition, bool)
 		return tp, false
 	}
 	told := p.parted // then it is told that the part stays as well
-	p.phase, p.revocation, p.flushed, p.parted, p.owed = held, 0, false, false, told
+	p.phase, p.revocation, p.flushed, p.parted, p.owed, p.marking = held, 0, false, false, told, false
 	return tp, told
 }
 

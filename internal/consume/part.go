@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/understudy-streams/understudy/internal/engine"
+	"github.com/understudy-streams/understudy/retry"
 	"github.com/understudy-streams/understudy/task"
 )
 
@@ -17,27 +18,20 @@ type part struct {
 	fresh bool // it appeared while the consumer ran: read from its beginning
 	owed  bool // TellAssigned is queued and not taken yet
 
-	start    Start
-	want     want
-	asked    uint64 // the request that is out for it
-	anchor   bool   // where it begins is committed
-	position int64  // of the next record to be returned; -1: not known yet
-	done     int64  // what earlier Polls have returned ends here; -1: nothing to commit
-	moved    bool   // position is to be committed: records were returned, or there was a seek
-	kept     int64  // the last offset that was committed, -1 if not known
+	path         // the main one
+	gap     *gap // what the main one has left behind; nil: nothing
+	start   Start
+	want    want
+	asked   uint64         // the request that is out for it
+	anchor  bool           // where it begins is committed
+	moved   bool           // position is to be committed: records were returned, or there was a seek
+	kept    int64          // the last offset that was committed, -1 if not known
+	said    retry.Metadata // what the commit of kept says, where there is recovery
+	first   bool           // nothing was found out yet about where it begins
+	marking bool           // a commit that only changes what is said of the member was made
 
 	paused bool
 	fault  error // it cannot be read on without a decision
-
-	fetch   uint64 // number of the present source
-	next    int64  // the offset to fetch after what is held
-	bound   int
-	broker  int32 // where it is fetched, -1: nowhere
-	stale   bool  // fresh metadata is needed first
-	lost    bool  // next is out of range
-	batches []*task.Batch
-	reader  task.Reader
-	reading bool // reader is in batches[0]
 
 	end  int64 // of the log, from the last answer; -1: not known
 	last int64 // timestamp of the last record that was returned, in milliseconds
@@ -66,12 +60,8 @@ const (
 	wantCommitted
 	wantListed
 	wantBounds // out of range: both ends
+	wantEnd    // a commit tells of an end that was none, or of a gap: where the log ends
 )
-
-// source names what is fetched for the part.
-func (p *part) source() engine.FetchSource {
-	return engine.FetchSource{TopicPartition: p.tp, Task: p.id, Epoch: p.fetch}
-}
 
 // ready says that it is known where to fetch.
 func (p *part) ready() bool { return p.want == nothing && p.fault == nil && p.position >= 0 }
@@ -80,8 +70,8 @@ func (p *part) ready() bool { return p.want == nothing && p.fault == nil && p.po
 func (m *Machine) open(tp task.TopicPartition, id task.ID, start Start) *part {
 	m.lives++
 	p := &part{
-		tp: tp, id: id, life: m.lives, start: start, position: -1, done: -1, kept: -1, end: -1, last: -1, broker: -1,
-		fresh: m.topics.isFresh(tp), bound: -1,
+		tp: tp, id: id, life: m.lives, start: start, kept: -1, end: -1, last: -1, fresh: m.topics.isFresh(tp), first: true,
+		path: path{purpose: engine.Input, position: -1, done: -1, broker: -1, bound: -1},
 	}
 	m.parts[tp] = p
 	m.aim(p, start)
@@ -91,6 +81,7 @@ func (m *Machine) open(tp task.TopicPartition, id task.ID, start Start) *part {
 // aim makes a part look for where to read on. What was fetched before is dropped.
 func (m *Machine) aim(p *part, start Start) {
 	m.forget(p)
+	p.gap = nil // whoever seeks says where to go on
 	p.start, p.want, p.asked, p.fault, p.anchor, p.position = start, nothing, 0, nil, false, -1
 	switch start.At {
 	case Exact:
@@ -110,45 +101,7 @@ func (m *Machine) place(p *part, at int64) {
 	}
 	if p.anchor {
 		p.anchor = false
-		m.commitInside(map[task.TopicPartition]int64{p.tp: at})
-	}
-}
-
-// forget ends the fetching of a part and drops what is held of it.
-func (m *Machine) forget(p *part) {
-	m.disconnect(p)
-	if len(p.batches) > 0 {
-		rest := p.batches
-		if p.reading {
-			rest = rest[1:] // records of it may have been returned
-		}
-		if len(rest) > 0 {
-			m.do(Recycle{Batches: append([]*task.Batch(nil), rest...)})
-		}
-		clear(p.batches)
-		p.batches = p.batches[:0]
-	}
-	p.reading, p.lost, p.next = false, false, p.position // what was dropped is fetched again
-	p.reader.Reset(&emptyBatch, 0)                       // it is not to keep the last one in memory
-	m.fetches++
-	p.fetch = m.fetches
-}
-
-var emptyBatch task.Batch
-
-// weight is how much was fetched and not taken, in bytes.
-func (p *part) weight() (n int) {
-	for _, b := range p.batches {
-		n += b.Bytes
-	}
-	return n
-}
-
-// disconnect ends the fetching of a part; what is held stays.
-func (m *Machine) disconnect(p *part) {
-	if p.broker >= 0 {
-		m.do(Fetch{Broker: p.broker, Event: engine.FetchRemove{Source: p.source()}})
-		p.broker = -1
+		m.commitInside(m.commitAt(p, at))
 	}
 }
 
@@ -165,8 +118,9 @@ func (m *Machine) seek(ev Seek) {
 	if p == nil || p.phase != held {
 		return
 	}
-	p.moved, p.done = true, -1
+	p.moved, p.done, p.first = true, -1, false
 	m.aim(p, ev.Start)
+	m.share()
 }
 
 func (m *Machine) pause(ev Pause) {
@@ -178,8 +132,11 @@ func (m *Machine) pause(ev Pause) {
 		p.paused = !ev.Off
 		if p.paused {
 			m.disconnect(p) // a partition that is full makes its broker answer at once
-			m.fetches++
-			p.fetch = m.fetches // and what is on the way is fetched again
+			for _, w := range p.paths() {
+				if w != nil {
+					m.number(w) // and what is on the way is fetched again
+				}
+			}
 		}
 	}
 	m.do(Ready{})

@@ -23,36 +23,46 @@ type routing struct {
 func (m *Machine) connect() {
 	ask := false
 	for _, p := range m.order {
-		if p.broker >= 0 || p.paused || p.phase == released || p.lost || !p.ready() {
+		if p.paused || p.phase == released || !p.ready() {
 			continue
 		}
-		leader, known := m.routing.leaders[p.tp]
-		if !known || leader.Broker < 0 || p.stale {
-			ask = true
-			continue
+		for _, w := range p.paths() {
+			if w != nil && w.broker < 0 && !w.lost && (w == &p.path || p.gap.reads()) {
+				ask = !m.connectPath(p, w) || ask
+			}
 		}
-		p.broker = leader.Broker
-		m.do(Fetch{Broker: p.broker, Event: engine.FetchAdd{Source: p.source(), Offset: p.next, LeaderEpoch: leader.Epoch, Bound: p.bound, Held: p.weight()}})
 	}
 	if ask && !m.routing.asked && m.after(m.routing.notBefore) {
 		m.refresh()
 	}
 }
 
+// connectPath fetches where the part has a leader, and says whether it has.
+func (m *Machine) connectPath(p *part, w *path) bool {
+	leader, known := m.routing.leaders[p.tp]
+	if !known || leader.Broker < 0 || w.stale {
+		return false
+	}
+	w.broker = leader.Broker
+	add := engine.FetchAdd{Source: p.source(w), Offset: w.next, LeaderEpoch: leader.Epoch, Bound: w.bound, Held: w.weight()}
+	m.do(Fetch{Purpose: w.purpose, Broker: w.broker, Event: add})
+	return true
+}
+
 func (m *Machine) onMoved(lost engine.PartLost) {
-	if p := m.of(lost.Source); p != nil {
-		p.broker, p.next, p.stale = -1, lost.Offset, true
+	if _, w := m.of(lost.Source); w != nil {
+		w.broker, w.next, w.stale = -1, lost.Offset, true
 	}
 }
 
 func (m *Machine) onStopped(f engine.PartFailed) {
-	p := m.of(f.Source)
-	if p == nil {
+	p, w := m.of(f.Source)
+	if w == nil {
 		return
 	}
-	p.broker, p.next = -1, f.Offset
+	w.broker, w.next = -1, f.Offset
 	if f.Code == kcode.OffsetOutOfRange {
-		p.lost = true // what is held comes first
+		w.lost = true // what is held comes first
 		m.lookForBounds(p)
 		return
 	}
@@ -66,22 +76,28 @@ func (m *Machine) lookForBounds(p *part) {
 	}
 }
 
-// of is the part that a source is fetched for, nil if that is over.
-func (m *Machine) of(src engine.FetchSource) *part {
-	if p := m.parts[src.TopicPartition]; p != nil && p.fetch == src.Epoch && p.id == src.Task {
-		return p
+// of is the part that a source is fetched for, and on which of its paths; nil if that is over.
+func (m *Machine) of(src engine.FetchSource) (*part, *path) {
+	p := m.parts[src.TopicPartition]
+	if p == nil {
+		return nil, nil
 	}
-	return nil
+	for _, w := range p.paths() {
+		if w != nil && p.source(w) == src {
+			return p, w
+		}
+	}
+	return nil, nil
 }
 
 func (m *Machine) onArrived(d engine.Deliver) {
-	p := m.of(d.Source)
-	if p == nil || p.phase == released {
+	p, w := m.of(d.Source)
+	if w == nil || p.phase == released {
 		m.do(Recycle{Batches: []*task.Batch{d.Batch}})
 		return
 	}
-	p.batches = append(p.batches, d.Batch)
-	p.next, p.end = d.Batch.Next, max(d.Batch.HighWatermark, d.Batch.Next)
+	w.batches = append(w.batches, d.Batch)
+	w.next, p.end = d.Batch.Next, max(d.Batch.HighWatermark, d.Batch.Next)
 	if p.phase == held && !p.paused {
 		m.do(Ready{})
 	}

@@ -98,6 +98,9 @@ func (m *Machine) learn(ev Metadata) {
 	led := true
 	for _, p := range m.order {
 		p.stale = false
+		if p.gap != nil {
+			p.gap.stale = false
+		}
 		l, known := r.leaders[p.tp]
 		led = led && known && l.Broker >= 0
 	}

@@ -21,7 +21,8 @@ type world struct {
 	ends    map[task.TopicPartition]int64
 	first   map[task.TopicPartition]int64
 	kept    map[task.TopicPartition]int64
-	sources map[engine.FetchSource]int64 // what is fetched, and from where
+	said    map[task.TopicPartition]string // the metadata of what is kept
+	sources map[engine.FetchSource]int64   // what is fetched, and from where
 	answers map[uint64]error
 	order   []uint64
 	refuse  kcode.Code // of the next commit
@@ -32,9 +33,10 @@ type world struct {
 }
 
 type taken struct {
-	tp     task.TopicPartition
-	offset int64
-	life   uint64
+	tp       task.TopicPartition
+	offset   int64
+	life     uint64
+	replayed bool
 }
 
 func newWorld(t *testing.T, cfg Config) *world {
@@ -42,7 +44,7 @@ func newWorld(t *testing.T, cfg Config) *world {
 	cfg.Group.Group = "g"
 	w := &world{
 		t: t, m: New(cfg), now: time.Unix(1000, 0), ends: map[task.TopicPartition]int64{}, first: map[task.TopicPartition]int64{},
-		kept: map[task.TopicPartition]int64{}, sources: map[engine.FetchSource]int64{}, answers: map[uint64]error{},
+		kept: map[task.TopicPartition]int64{}, said: map[task.TopicPartition]string{}, sources: map[engine.FetchSource]int64{}, answers: map[uint64]error{},
 	}
 	return w
 }
@@ -95,7 +97,7 @@ func (w *world) answer() bool {
 		for _, tp := range a.Parts {
 			ev.Offsets[tp] = engine.CommittedOffset{Offset: -1}
 			if kept, has := w.kept[tp]; has {
-				ev.Offsets[tp] = engine.CommittedOffset{Offset: kept}
+				ev.Offsets[tp] = engine.CommittedOffset{Offset: kept, Metadata: w.said[tp]}
 			}
 		}
 		w.step(ev)
@@ -117,7 +119,7 @@ func (w *world) answer() bool {
 		for _, o := range a.Offsets {
 			ev.Codes[o.TopicPartition] = w.refuse
 			if w.refuse == kcode.None {
-				w.kept[o.TopicPartition] = o.Offset
+				w.kept[o.TopicPartition], w.said[o.TopicPartition] = o.Offset, o.Metadata
 			}
 		}
 		w.refuse = kcode.None
@@ -164,7 +166,7 @@ func (w *world) take(n int) (out []taken) {
 	w.step(Polled{})
 	_, acts := w.m.Take(w.now, make([]task.Record, n), func(c Chunk) {
 		for _, r := range c.Records {
-			out = append(out, taken{c.TopicPartition, r.Offset, c.Life})
+			out = append(out, taken{c.TopicPartition, r.Offset, c.Life, c.Replayed})
 		}
 	})
 	w.carry(acts)

@@ -72,7 +72,8 @@ func (r *recovery) status(id task.ID) RecoveryStatus {
 }
 
 const (
-	recoveryStalls = 30 * time.Second // without progress
+	// RecoveryStalls is for how long a second path may get on with nothing before it counts as stalled.
+	RecoveryStalls = 30 * time.Second
 	recoveryTells  = 5 * time.Second
 )
 
@@ -189,7 +190,7 @@ func (e *Engine) progressed(l *life, r *recovery, p task.Replay) {
 	before := r.replay
 	r.replay = p
 	if p.Left < before.Left || p.Position > before.Position || p.Closed {
-		r.pace(before.Left-p.Left, e.now.Sub(r.heartbeat))
+		r.rate = Pace(r.rate, before.Left-p.Left, e.now.Sub(r.heartbeat))
 		r.heartbeat, r.stalled = e.now, false
 	}
 	for _, lost := range p.Lost[len(before.Lost):] {
@@ -210,20 +211,18 @@ func (e *Engine) progressed(l *life, r *recovery, p task.Replay) {
 	}
 }
 
-// pace makes the rate follow what was closed in a time, with a memory of some seconds.
-func (r *recovery) pace(closed int64, in time.Duration) {
+// Pace makes a rate, 0 if it is not known, follow what was closed in a time, with a memory of some seconds.
+func Pace(rate float64, closed int64, in time.Duration) float64 {
 	const memory = 5.0
 	s := in.Seconds()
 	if s <= 0 || closed < 0 {
-		return
+		return rate
 	}
 	now := float64(closed) / s
-	if r.rate == 0 {
-		r.rate = now
-		return
+	if rate == 0 {
+		return now
 	}
-	share := s / (s + memory)
-	r.rate += share * (now - r.rate)
+	return rate + s/(s+memory)*(now-rate)
 }
 
 // tickRecovery notices second paths that make no progress.
@@ -233,7 +232,7 @@ func (e *Engine) tickRecovery() {
 			if r.replay.Closed || r.stalled {
 				continue
 			}
-			late := r.heartbeat.Add(recoveryStalls)
+			late := r.heartbeat.Add(RecoveryStalls)
 			if e.now.Before(late) {
 				e.wakeAt(late)
 				continue

@@ -119,13 +119,13 @@ func TestRecoveryProgress(t *testing.T) {
 
 	// Nothing comes for half a minute.
 	beat := w.now
-	w.alive(recoveryStalls)
+	w.alive(RecoveryStalls)
 	s = w.e.Recovery()[0]
 	require.Equal(t, RecoveryStalled, s.State)
 	require.Equal(t, beat, s.Heartbeat)
 	require.Zero(t, s.ETA)
 	require.Len(t, w.notices(NoticeReplayStalled), 1)
-	w.alive(recoveryStalls)
+	w.alive(RecoveryStalls)
 	require.Len(t, w.notices(NoticeReplayStalled), 1, "it is said once")
 
 	// It goes on, and is read to its end while some of it is not done.
@@ -135,7 +135,7 @@ func TestRecoveryProgress(t *testing.T) {
 	s = tell(time.Second, task.Replay{Position: 120, Closed: true})
 	require.Equal(t, RecoveryDone, s.State)
 	require.Len(t, w.notices(NoticeGapClosed), 1)
-	w.alive(2 * recoveryStalls)
+	w.alive(2 * RecoveryStalls)
 	require.Len(t, w.notices(NoticeReplayStalled), 1, "what is done stands still")
 }
 

@@ -200,6 +200,12 @@ func (c *Consumer) Do(ev consume.Event, check func(*consume.Machine) error) erro
 	return nil
 }
 
+// Recovery says how far what was left behind in partitions is.
+func (c *Consumer) Recovery() (out []engine.RecoveryStatus) {
+	c.Look(func(m *consume.Machine) { out = m.Recoveries(c.clock.now()) })
+	return out
+}
+
 // Lags says how far partitions are behind, with the ends that fetches have told.
 func (c *Consumer) Lags() (out []consume.Lag) {
 	c.Look(func(m *consume.Machine) { out = m.Lags() })

@@ -36,7 +36,7 @@ func (c *Consumer) carryAll(actions []consume.Action) {
 				c.step(consume.OffsetsCommitted{Request: a.Request, Err: err, Codes: codesOf(res)})
 			})
 		case consume.Fetch:
-			c.fetch.event(engine.Input, a.Broker, a.Event)
+			c.fetch.event(a.Purpose, a.Broker, a.Event)
 		case consume.Recycle:
 			c.cfg.Client.Recycle(a.Batches)
 		case consume.Answer:
