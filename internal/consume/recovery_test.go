@@ -60,7 +60,7 @@ func (w *world) source(tp task.TopicPartition, purpose engine.Purpose) engine.Fe
 	return engine.FetchSource{}
 }
 
-// of are the records that were replayed, and those that were not.
+// split are the offsets of the records that were replayed, and of those that were not.
 func split(recs []taken) (replayed, fresh []int64) {
 	for _, r := range recs {
 		if r.replayed {
@@ -205,6 +205,26 @@ func TestRecoveryAfterAProperEndOrWithFewRecordsIsInOrder(t *testing.T) {
 		require.Equal(t, offsets(70, 73), fresh)
 		w.keeps(70, 70, true)
 	}
+}
+
+// What is left of a gap goes on however near the end of the log is: what is done behind it is not returned again.
+func TestRecoveryOfWhatIsLeftOfAGap(t *testing.T) {
+	cfg := Config{RecoverAbove: 50}
+	w := newWorld(t, cfg)
+	said := retry.NewMetadata(70)
+	said.Main, said.Holes = 80, []retry.Run{{From: 70, To: 72}}
+	w.kept[at(0)], w.ends[at(0)] = 70, 85
+	w.said[at(0)], _ = said.Encode(70)
+	w.begin(cfg, at(0))
+	w.settle()
+	w.deliver(w.source(at(0), engine.Input), 10)
+	w.deliver(w.source(at(0), engine.Recover), 10)
+	replayed, fresh := split(w.take(100))
+	require.Equal(t, offsets(70, 72), replayed)
+	require.Equal(t, offsets(80, 85), fresh)
+	w.commit(nil)
+	w.settle()
+	w.keeps(85, 85, true)
 }
 
 func TestRecoveryEndsWithASeek(t *testing.T) {
