@@ -68,12 +68,13 @@ func recoveryChild(spec string) int {
 	return 0
 }
 
-func (b *bed) spawnRecovering(dir, in, out string, perRecord time.Duration) *process {
+func (b *bed) spawnRecovering(dir, in, out string, perRecord time.Duration, env ...string) *process {
 	b.t.Helper()
 	p := &process{t: b.t, cmd: exec.Command(os.Args[0], "-test.run=^$"), ended: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), recoveryEnv+"="+strings.Join([]string{
 		strings.Join(b.addrs, ","), b.name("app"), dir, in, out, strconv.FormatInt(perRecord.Microseconds(), 10),
 	}, "|"))
+	p.cmd.Env = append(p.cmd.Env, env...)
 	p.begin()
 	return p
 }
