@@ -70,10 +70,10 @@ bench: ## us beside Kafka Streams, goka and hand-written loops, about 35 minutes
 bench-rebalance: ## tasks that move, beside Kafka Streams: silences, rounds, cold restores, about 25 minutes (QUICK=1: a look, 4 minutes)
 	bench/run rebalance
 
-bench-failure: ## records that fail and calls that take their time, beside sarama and Confluent's parallel consumer, about 12 minutes (QUICK=1: a look, 3 minutes)
+bench-failure: ## records that fail and calls that take their time, beside sarama and Confluent's parallel consumer, about 9 minutes (QUICK=1: a look, 3 minutes)
 	bench/run failure
 
-bench-recovery: ## time to the first fresh result after kill -9, at lags of 100 to 1,000,000 records, beside serial catch-up and Kafka Streams, about 10 minutes (QUICK=1: 5 minutes)
+bench-recovery: ## time to the first fresh result after kill -9, at lags of 100 to 1,000,000 records, beside serial catch-up and Kafka Streams, about 4 minutes (QUICK=1: 3 minutes)
 	bench/run recovery
 
 bench-test: ## vet and test the benchmark's harness and programs (modules of their own)
