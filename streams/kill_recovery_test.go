@@ -13,9 +13,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/understudy-streams/understudy/internal/fail"
 	"github.com/understudy-streams/understudy/retry"
@@ -122,24 +119,8 @@ func (b *bed) feedUntilEnd(p *process, in string, n *int) bool {
 // died looks at what the commits say after a process has died, and takes it out of the group, as its session would.
 func (b *bed) died(in string, results *results) {
 	b.t.Helper()
-	k, err := kgo.NewClient(kgo.SeedBrokers(b.addrs...))
-	require.NoError(b.t, err)
-	defer k.Close()
 	group := b.name("app")
-	groups, err := kadm.NewClient(k).DescribeGroups(b.ctx(), group)
-	require.NoError(b.t, err)
-	leave := kmsg.NewPtrLeaveGroupRequest()
-	leave.Group = group
-	for _, m := range groups[group].Members {
-		gone := kmsg.NewLeaveGroupRequestMember()
-		gone.MemberID = m.MemberID
-		leave.Members = append(leave.Members, gone)
-	}
-	if len(leave.Members) > 0 {
-		_, err = leave.RequestWith(b.ctx(), k)
-		require.NoError(b.t, err)
-	}
-
+	b.expel(group)
 	committed, err := b.client.Committed(b.ctx(), group)
 	require.NoError(b.t, err)
 	c := committed[task.TopicPartition{Topic: in}]
