@@ -227,13 +227,19 @@ func TestRecoveryOfWhatIsLeftOfAGap(t *testing.T) {
 	w.keeps(85, 85, true)
 }
 
-func TestRecoveryEndsWithASeek(t *testing.T) {
-	cfg := Config{RecoverAbove: 10}
+// crashedWorld has a partition that was left behind at 70 by somebody who has not ended well, and that has come to 120 since.
+func crashedWorld(t *testing.T, cfg Config) *world {
 	w := newWorld(t, cfg)
 	said := retry.NewMetadata(70)
 	said.Running = true
 	w.kept[at(0)], w.ends[at(0)] = 70, 120
 	w.said[at(0)], _ = said.Encode(70)
+	return w
+}
+
+func TestRecoveryEndsWithASeek(t *testing.T) {
+	cfg := Config{RecoverAbove: 10}
+	w := crashedWorld(t, cfg)
 	w.begin(cfg, at(0))
 	w.settle()
 	w.deliver(w.source(at(0), engine.Recover), 2)
@@ -252,11 +258,7 @@ func TestRecoveryEndsWithASeek(t *testing.T) {
 
 func TestRecoveryWaitsForAGapThatCannotBeCommitted(t *testing.T) {
 	cfg := Config{RecoverAbove: 10}
-	w := newWorld(t, cfg)
-	said := retry.NewMetadata(70)
-	said.Running = true
-	w.kept[at(0)], w.ends[at(0)] = 70, 120
-	w.said[at(0)], _ = said.Encode(70)
+	w := crashedWorld(t, cfg)
 	w.refuse = kcode.TopicAuthorizationFailed
 	w.begin(cfg, at(0))
 	w.settle()
