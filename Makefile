@@ -67,7 +67,7 @@ kafka-stop: ## stop them
 bench: ## us beside Kafka Streams, goka and hand-written loops, about 35 minutes (QUICK=1: a look, 5 minutes)
 	bench/run
 
-bench-rebalance: ## tasks that move, beside Kafka Streams: silences, rounds, cold restores, about 25 minutes (QUICK=1: a look, 4 minutes)
+bench-rebalance: ## tasks that move, beside Kafka Streams: silences, rounds, cold restores, about 15 minutes (QUICK=1: a look, 4 minutes)
 	bench/run rebalance
 
 bench-failure: ## records that fail and calls that take their time, beside sarama and Confluent's parallel consumer, about 9 minutes (QUICK=1: a look, 3 minutes)
