@@ -3,7 +3,6 @@ package assignor
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -41,8 +40,8 @@ var bigChanges = []struct {
 	}},
 }
 
-// A leader holds up the whole group while it plans (I17). The bound leaves room for a slow machine; the benchmark has the real figure.
-func TestPlanningIsFast(t *testing.T) {
+// A large group comes to rest as a small one does. How long its leader takes to plan (I17) is BenchmarkAssign's to say.
+func TestBigGroupComesToRest(t *testing.T) {
 	g := bigGroup(2)
 	for range 3 { // the first round places, the next ones show what it placed
 		g.round()
@@ -50,18 +49,15 @@ func TestPlanningIsFast(t *testing.T) {
 	}
 	for _, c := range bigChanges {
 		c.shape(g)
-		s := g.state()
-		start := time.Now()
-		p := Assign(s)
-		require.Less(t, time.Since(start), 2*time.Second, c.name)
-		require.Empty(t, p.Degraded)
 		for range 30 {
-			if !g.round() && !g.busy() {
+			again := g.round()
+			require.Empty(t, g.plan.Degraded, c.name)
+			if !again && !g.busy() {
 				break
 			}
 			g.catchUp()
 		}
-		require.False(t, g.busy())
+		require.False(t, g.busy(), c.name)
 	}
 	requireBalanced(t, g.subs, g.runs())
 }

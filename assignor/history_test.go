@@ -87,7 +87,7 @@ func (h *history) progress(p *player) {
 
 func (h *history) perturb() {
 	who := h.someone()
-	switch step := rapid.SampledFrom([]string{"join", "join", "kill", "restart", "deaf", "stuck", "unread", "drain", "grow", "progress", "progress", "progress", "round"}).Draw(h.T, "step"); step {
+	switch step := rapid.SampledFrom([]string{"join", "join", "kill", "restart", "deaf", "stuck", "unread", "newer", "drain", "grow", "progress", "progress", "progress", "round"}).Draw(h.T, "step"); step {
 	case "join":
 		if len(h.members) < 8 {
 			h.join()
@@ -106,6 +106,8 @@ func (h *history) perturb() {
 		}
 	case "unread":
 		h.unread[who.ID] = true
+	case "newer": // for as long as the others are not as new
+		who.Opaque = !who.Opaque
 	case "drain":
 		who.Draining = !who.Draining
 	case "grow":
@@ -129,7 +131,7 @@ func (h *history) calm() {
 	clear(h.unread)
 	for _, p := range h.members {
 		clear(p.stuck)
-		p.deaf, p.Draining = false, false
+		p.deaf, p.Draining, p.Opaque = false, false, false
 		for id, c := range p.copies {
 			c.Stalled = false
 			p.copies[id] = c

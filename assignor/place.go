@@ -15,10 +15,10 @@ func (v *view) settlePlaces() {
 		}
 	}
 	v.number(func(m *member) string { return m.Rack })
-	keys := slices.Clone(v.policy.SpreadTags)
-	slices.Sort(keys)
-	for _, key := range slices.Compact(keys) {
-		v.number(func(m *member) string { return m.Tags[key] })
+	for i, key := range v.policy.SpreadTags {
+		if !slices.Contains(v.policy.SpreadTags[:i], key) {
+			v.number(func(m *member) string { return m.Tags[key] })
+		}
 	}
 }
 
@@ -39,10 +39,12 @@ func (v *view) number(where func(*member) string) {
 	}
 }
 
-// together counts the places that two members share.
+// together says how close two members are. To share the first place weighs more than to share all those that come after it, and so on, also where
+// the closeness to all who hold a task is added up: it is a number whose digits are the places.
 func (v *view) together(a, b int) (n int) {
 	x, y := v.members[a].places, v.members[b].places
 	for i := range x {
+		n *= min(v.policy.Standbys, len(v.members)) + 2
 		if x[i] == y[i] && x[i] != 0 {
 			n++
 		}

@@ -120,7 +120,7 @@ func (s *standbys) canHost(t *taskView, m, aside int) bool {
 	return true
 }
 
-// crowd counts the places that the member shares with the others that hold the task, the one aside.
+// crowd says how close the member is to the others that hold the task, the one aside; 0 where it shares no place with them.
 func (s *standbys) crowd(t *taskView, m, aside int) (n int) {
 	if len(s.members[m].places) == 0 {
 		return 0

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -83,6 +84,57 @@ func TestStandbysAreSpread(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Where copies cannot be spread over everything, racks come before tags, and each tag before the next.
+func TestWhatIsSpreadFirst(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		tags         []string
+		owner, b, c  string // "rack zone cluster"
+		keepsTheCopy string
+	}{
+		{"the first tag", []string{"zone", "cluster"}, "- 1 x", "- 1 y", "- 2 x", "c"},
+		{"the other way round", []string{"cluster", "zone"}, "- 1 x", "- 1 y", "- 2 x", "b"},
+		{"the rack", []string{"zone", "cluster"}, "r 1 x", "r 2 y", "s 1 x", "c"},
+		{"the first tag where racks are not known", []string{"cluster", "zone", "cluster"}, "- 1 x", "- 2 x", "- 1 y", "c"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := newGroup(Subtopology{ID: 0, Partitions: 1, Stateful: true})
+			g.policy = Policy{Standbys: 1, SpreadTags: c.tags}
+			add := func(name, where string) {
+				var rack, zone, cluster string
+				_, err := fmt.Sscan(where, &rack, &zone, &cluster)
+				require.NoError(t, err)
+				p := g.add(name)
+				p.Rack, p.Tags = strings.Trim(rack, "-"), map[string]string{"zone": zone, "cluster": cluster}
+			}
+			add("a", c.owner)
+			g.settle(t, 1)
+			add("b", c.b)
+			add("c", c.c)
+			g.round()
+			require.Equal(t, []Copy{{Task: id(0, 0), Owner: "a"}}, g.plan.Member(c.keepsTheCopy).Standbys, g.print())
+		})
+	}
+}
+
+// Two copies far apart in one tag do not make up for one that shares the first: places are no sum.
+func TestOnePlaceOutweighsAllAfterIt(t *testing.T) {
+	g := newGroup(Subtopology{ID: 0, Partitions: 1, Stateful: true})
+	g.policy = Policy{Standbys: 2, SpreadTags: []string{"zone", "cluster", "row"}}
+	add := func(name, zone, cluster, row string) {
+		g.add(name).Tags = map[string]string{"zone": zone, "cluster": cluster, "row": row}
+	}
+	add("a", "1", "x", "p")
+	g.settle(t, 1)
+	add("b", "1", "y", "q") // shares its zone with a, and nothing else with anybody
+	add("c", "2", "x", "p") // shares everything else with a
+	add("d", "3", "x", "p") // and so does this one
+	g.round()
+	require.Empty(t, g.plan.Member("b").Standbys, g.print())
+	require.Len(t, g.plan.Member("c").Standbys, 1)
+	require.Len(t, g.plan.Member("d").Standbys, 1)
 }
 
 // Who dies leaves tasks to everybody: no survivor has more than its part of their copies.

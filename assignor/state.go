@@ -19,7 +19,8 @@ type Policy struct {
 	// AcceptableLag is how many changelog records a copy may be behind for its member to take the task over as it is; default 10,000
 	// (acceptable.recovery.lag).
 	AcceptableLag int64
-	// SpreadTags are the keys of the tags over whose values the copies of a task are spread (rack.aware.assignment.tags).
+	// SpreadTags are the keys of the tags over whose values the copies of a task are spread (rack.aware.assignment.tags): over racks first, then by
+	// the first key, and so on.
 	SpreadTags []string
 }
 

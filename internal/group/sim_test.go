@@ -43,6 +43,8 @@ type world struct {
 	learns func(*process, task.ID) time.Duration
 	// batches is how often a member asked for a round because it has learned something.
 	batches int32
+	// blind is how often a leader could not read what a member with tasks said.
+	blind int
 	// unchecked: S1 is left to other tests.
 	unchecked bool
 	trace     strings.Builder
@@ -84,6 +86,7 @@ type process struct {
 	frozen  bool
 	cutOff  bool                  // no broker can be reached
 	slowBy  map[int]time.Duration // longer ways, by connection
+	newer   bool                  // what it writes can be read by its like only
 	held    []func()              // what would have happened while it was frozen
 	conns   [3]modelbroker.Conn
 	node    [3]string
@@ -323,6 +326,12 @@ func (p *process) carry(a Action) {
 		for _, k := range a.Moves {
 			w.note("    %s", k.Reason)
 		}
+		for _, id := range p.m.declared.Claims { // I3
+			if !slices.Contains(a.Tasks, id) {
+				w.bad = fmt.Sprintf("%s, which runs %s and said so, does not have it in generation %d", p.name, id, a.Generation)
+				w.note("%s", w.bad)
+			}
+		}
 		if a.MemberID == p.member && a.Generation <= p.applied { // S3
 			w.bad = fmt.Sprintf("%s applies generation %d after %d", p.name, a.Generation, p.applied)
 		}
@@ -378,8 +387,10 @@ func (p *process) request(a Action) {
 	case SendJoin:
 		p.call(onJoin, a.Addr, a.Rebalance+5*time.Second, modelbroker.JoinGroupRequest{
 			Group: a.Group, MemberID: a.MemberID, Session: a.Session, Rebalance: a.Rebalance, ProtocolType: "consumer",
-			Protocols: []modelbroker.Protocol{{Name: a.Protocol, Metadata: a.Metadata}},
-		}, func(r modelbroker.Response, sent time.Time, err error) Event { return joinDone(a.Req, r, sent, err) })
+			Protocols: []modelbroker.Protocol{{Name: a.Protocol, Metadata: p.writes(a.Metadata)}},
+		}, func(r modelbroker.Response, sent time.Time, err error) Event {
+			return p.reads(joinDone(a.Req, r, sent, err))
+		})
 	case SendSync:
 		req := modelbroker.SyncGroupRequest{Group: a.Group, MemberID: a.MemberID, Generation: a.Generation, ProtocolType: "consumer", Protocol: a.Protocol}
 		for _, x := range a.Assignments {
@@ -419,6 +430,43 @@ func joinDone(req uint64, r modelbroker.Response, sent time.Time, err error) Eve
 		}
 	}
 	return ev
+}
+
+// newerReader stands where a member's own data says which reader it needs.
+const newerReader = 200
+
+// writes is how a member's metadata goes out: that of a newer version needs a newer reader.
+func (p *process) writes(metadata []byte) []byte {
+	if !p.newer {
+		return metadata
+	}
+	return withReader(metadata, newerReader)
+}
+
+// reads is how what other members wrote comes in: a newer version reads its like.
+func (p *process) reads(ev Event) Event {
+	done := ev.(JoinDone)
+	for i, m := range done.Members {
+		s, err := assignor.DecodeSubscription(m.Metadata)
+		switch {
+		case err != nil || s.UserData[1] != newerReader:
+		case p.newer:
+			done.Members[i].Metadata = withReader(m.Metadata, 1)
+		case len(s.Owned) > 0:
+			p.w.blind++
+		}
+	}
+	return done
+}
+
+func withReader(metadata []byte, reader byte) []byte {
+	s, err := assignor.DecodeSubscription(metadata)
+	if err != nil {
+		panic(err)
+	}
+	s.UserData = slices.Clone(s.UserData)
+	s.UserData[1] = reader
+	return s.Append(nil)
 }
 
 func (p *process) call(kind int, addr string, timeout time.Duration, req modelbroker.Request, answer func(modelbroker.Response, time.Time, error) Event) {
@@ -581,6 +629,41 @@ func TestSimulation(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSimulationOfMixedVersions shakes groups of which some members write what the others cannot read, as in a rolling upgrade. Whoever leads,
+// nothing runs twice, and no leader takes from a member what it does not understand: that is held at every assignment. When all are of one version
+// the group is whole.
+func TestSimulationOfMixedVersions(t *testing.T) {
+	blind := 0
+	for i := range *seeds / 3 {
+		t.Run(fmt.Sprintf("seed=%d", *firstSeed+i), func(t *testing.T) {
+			w := newWorld(t, *firstSeed+i, 3)
+			for range 2 + w.rng.IntN(3) {
+				w.spawn()
+			}
+			w.run(8 * time.Second) // all have tasks
+			for range 3 + w.rng.IntN(12) {
+				w.run(time.Duration(w.rng.IntN(6000)) * time.Millisecond)
+				for _, p := range w.living() {
+					p.newer = p.newer || w.rng.IntN(5) == 0
+				}
+				w.shake()
+			}
+			w.run(60 * time.Second)
+			require.Empty(t, w.bad, "%s", w.trace.String())
+			for _, p := range w.living() {
+				p.newer = false
+				p.step(Rejoin{Reason: "all are of one version"})
+			}
+			w.run(60 * time.Second)
+			require.Empty(t, w.bad, "%s", w.trace.String())
+			w.requireConverged()
+			w.requireQuiet(30 * time.Second)
+			blind += w.blind
+		})
+	}
+	require.Greater(t, blind, int(*seeds/10), "leaders that do not understand members with tasks")
 }
 
 func (w *world) counts() (out []int) {

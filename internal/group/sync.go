@@ -166,7 +166,6 @@ func (m *Machine) standbys(plan assignor.PlanData) (out []assignor.Copy) {
 	return out
 }
 
-// followUp plans the round that the member was told to begin. Again says that it waits for the same tasks as before.
 // outdated says that the plan is for another form of a subtopology than the member has.
 func (m *Machine) outdated(plan assignor.PlanData) bool {
 	return slices.ContainsFunc(plan.Hashes, func(h assignor.Hash) bool {
@@ -175,6 +174,7 @@ func (m *Machine) outdated(plan assignor.PlanData) bool {
 	})
 }
 
+// followUp plans the round that the member was told to begin. Again says that it waits for the same tasks as before.
 func (m *Machine) followUp(f assignor.FollowUp, again bool) {
 	if f.Kind != assignor.Now || !again {
 		m.followUps = 0
