@@ -58,7 +58,7 @@ func parseRow(s string) (member string, rate float64, ok bool) {
 	return member, float64(n), format == boardFormat && found && err == nil && n > 0 && member != ""
 }
 
-// flushBoard writes the rows of learners that have become ready. Not once a round has begun: an owner would let go for a learner whose join did
+// flushBoard writes the rows of learners that have become ready, and those that have grown old while the learner waits for others. Not once a round has begun: an owner would let go for a learner whose join did
 // not say yet that it is ready.
 func (e *Engine) flushBoard() {
 	b := &e.board
@@ -67,12 +67,14 @@ func (e *Engine) flushBoard() {
 	}
 	var ready []*life
 	for _, l := range e.order {
-		if s := l.learn; l.role == Learner && !l.held && l.state == lifeFollowing && s.ready && !s.shown {
-			if _, _, has := e.row(l); !has || s.failed >= boardTries {
+		if s := l.learn; l.role == Learner && !l.held && l.state == lifeFollowing && s.ready {
+			_, store, has := e.row(l)
+			switch {
+			case !has || s.failed >= boardTries:
 				s.shown = true
-				continue
+			case !s.shown || e.outran(l, store):
+				ready = append(ready, l)
 			}
-			ready = append(ready, l)
 		}
 	}
 	if len(ready) == 0 {
@@ -90,9 +92,16 @@ func (e *Engine) flushBoard() {
 	a := CommitOffsets{Request: b.write, Coordinator: coordinator, MemberID: member, Generation: generation}
 	for _, l := range ready {
 		tp, store, _ := e.row(l)
-		a.Offsets = append(a.Offsets, task.InputOffset{TopicPartition: tp, Offset: l.partOf(store).pos, Metadata: rowText(member, e.rate(l))})
+		l.learn.sent = l.partOf(store).pos
+		a.Offsets = append(a.Offsets, task.InputOffset{TopicPartition: tp, Offset: l.learn.sent, Metadata: rowText(member, e.rate(l))})
 	}
 	e.do(a)
+}
+
+// outran says that a learner has come so far beyond its row that the owner of the task, who sees nothing else of it, would soon think that more
+// than a second's work is missing there.
+func (e *Engine) outran(l *life, store int) bool {
+	return float64(l.partOf(store).pos-l.learn.row) > e.rate(l)/2
 }
 
 // boardWritten takes the answer to flushBoard. It reports false if the answer is to something else.
@@ -118,7 +127,7 @@ func (e *Engine) boardWritten(ev OffsetsCommitted) bool {
 			failed = true
 			continue
 		}
-		l.learn.shown, l.learn.failed = l.learn.ready, 0
+		l.learn.shown, l.learn.failed, l.learn.row = l.learn.ready, 0, l.learn.sent
 	}
 	if !failed {
 		b.tries = 0

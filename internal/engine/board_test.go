@@ -54,6 +54,50 @@ func TestReadyLearnerWaitsForTheOthers(t *testing.T) {
 	require.NotZero(t, w.join)
 }
 
+// A learner that is ready may wait a minute for others, and the task writes on meanwhile. Its owner judges by the row alone, so that it has to name
+// a position of now, or the round in which the task could move is spent on finding out.
+func TestRowOfALearnerThatWaitsIsKeptUpToDate(t *testing.T) {
+	id11 := task.ID{Subtopology: 1, Partition: 1}
+	w := newWorld(t, func(c *Config) { c.Coalesce = time.Minute })
+	w.joinGroup()
+	w.assignPlan(assignor.PlanData{Members: 2, Learners: []assignor.Incoming{{Task: id10}, {Task: id11}}})
+	w.stores(id10, statestore.NoPosition)
+	w.listed(latest[ListOffsets](w), 0, 8)
+	w.metadata()
+	w.learnt()
+	w.answerCommit(only[CommitOffsets](w), kcode.None)
+	end, written := int64(8), 1
+	grows := func(by int64, code kcode.Code) {
+		end += by
+		w.reads(end, end)
+		w.alive(tailEvery)
+		w.step(Applied{Task: id10, Epoch: w.key(id10)})
+		if rows := ever[CommitOffsets](w); len(rows) > written {
+			written = len(rows)
+			w.answerCommit(rows[written-1], code)
+		}
+	}
+	for range 20 {
+		grows(10, kcode.None)
+	}
+	require.Equal(t, 1, written, "not for little")
+	for range 40 {
+		grows(leastRate, kcode.None)
+		row := ever[CommitOffsets](w)[written-1].Offsets[0]
+		_, rate, ok := parseRow(row.Metadata)
+		require.True(t, ok)
+		require.LessOrEqual(t, float64(end-row.Offset), rate, "the owner would not let go of the task")
+	}
+	before := written
+	for range 40 {
+		grows(leastRate, kcode.CoordinatorLoadInProgress)
+	}
+	require.Equal(t, before+boardTries, written, "a board that takes nothing is left alone")
+	require.Zero(t, w.join, "none of it is news")
+	w.rebalance()
+	require.True(t, w.declared().Replicas[0].Ready, "a row is there")
+}
+
 func TestReadinessIsSaidInARoundThatOthersBegin(t *testing.T) {
 	id11 := task.ID{Subtopology: 1, Partition: 1}
 	w := newWorld(t, nil)

@@ -14,9 +14,11 @@ import (
 type learning struct {
 	since   time.Time
 	ready   bool
-	shown   bool // on the readiness board, or it has no row there
-	told    bool // a join has said that it is ready
-	failed  int  // writes to the board, in a row
+	shown   bool  // on the readiness board, or it has no row there
+	row     int64 // the position that its row on the board names
+	sent    int64 // that of the row on the way
+	told    bool  // a join has said that it is ready
+	failed  int   // writes to the board, in a row
 	least   int64
 	leastAt time.Time // when its lag was at its least
 	stalled bool
@@ -148,8 +150,8 @@ func (l *life) passed() bool {
 	return true
 }
 
-// rate is how many changelog records a second the life restores.
-func (e *Engine) rate(l *life) float64 {
+// pace is how many changelog records a second the life has restored, 0 where that cannot be told yet.
+func (l *life) pace() float64 {
 	records, took := int64(0), time.Duration(0)
 	for _, p := range l.restore {
 		if p.began() {
@@ -158,15 +160,30 @@ func (e *Engine) rate(l *life) float64 {
 		}
 	}
 	if took < 100*time.Millisecond {
-		return leastRate
+		return 0
 	}
-	return max(leastRate, float64(records)/took.Seconds())
+	return float64(records) / took.Seconds()
 }
+
+// rate is how many records a second the life is trusted with. Of one that has caught up the pace is that of what comes, and not what it could do.
+func (e *Engine) rate(l *life) float64 { return max(leastRate, l.pace()) }
 
 func (p *restorePart) began() bool { return p.begun && !p.started.IsZero() && p.pos > p.begin }
 
 // catchUp is how many seconds the life needs to the end.
 func (e *Engine) catchUp(l *life, lag int64) float64 { return float64(lag) / e.rate(l) }
+
+// eta is how many seconds the life will need to the end, as far as can be told: by its own pace while it restores what had been written before it
+// began, 0 where it has none yet.
+func (e *Engine) eta(l *life, lag int64) float64 {
+	if l.passed() {
+		return e.catchUp(l, lag)
+	}
+	if pace := l.pace(); pace > 0 {
+		return float64(lag) / pace
+	}
+	return 0
+}
 
 // copies are what a join says about the states that are here.
 func (e *Engine) copies() []assignor.Replica {
@@ -196,7 +213,7 @@ func (e *Engine) replica(l *life) assignor.Replica {
 	if lag < 0 {
 		return r
 	}
-	r.Lag, r.CatchUp = assignor.Lag(lag), int32(min(math.Ceil(e.catchUp(l, lag)), 1<<30))
+	r.Lag, r.CatchUp = assignor.Lag(lag), int32(min(math.Ceil(e.eta(l, lag)), 1<<30))
 	if s := l.learn; s != nil && role == Learner {
 		e.judge(l)
 		r.Ready, r.Stalled = s.ready && (s.shown || slices.Contains(e.board.sent, l)), s.stalled

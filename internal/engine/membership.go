@@ -9,11 +9,10 @@ import (
 	"github.com/understudy-streams/understudy/task"
 )
 
-// prepare is a release under way: the join waits for it, at most for the budget.
+// prepare is a release under way: the join waits for each task, at most for the budget.
 type prepare struct {
 	join  uint64
 	marks []assignor.Mark
-	until time.Time
 	ids   []task.ID // to be released
 }
 
@@ -52,7 +51,7 @@ func (e *Engine) beginPrepare(p group.Prepare) {
 	if e.roundAt.IsZero() {
 		e.roundAt = e.now
 	}
-	e.prepare = &prepare{join: p.Join, marks: p.Marks, until: e.now.Add(e.cfg.Release)}
+	e.prepare = &prepare{join: p.Join, marks: p.Marks}
 	e.learners.askAt, e.board.until = time.Time{}, e.now.Add(boardTime)
 	marked := map[task.ID]bool{}
 	for _, k := range p.Marks {
@@ -104,7 +103,7 @@ func (e *Engine) settlePrepare() {
 	for _, l := range e.order {
 		switch {
 		case l.state == lifeReleasing && slices.Contains(p.ids, l.id):
-			until(later(p.until, l.since.Add(e.cfg.Release)))
+			until(l.since.Add(e.cfg.Release)) // one that was late for an earlier round holds up no other
 		case l.state == lifeClosing && !l.stuck && !e.assigned:
 			wait = true
 		case l.ending():
@@ -250,13 +249,6 @@ func (e *Engine) lose(a group.Lost) {
 
 func minTime(a, b time.Time) time.Time {
 	if a.Before(b) {
-		return a
-	}
-	return b
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
 		return a
 	}
 	return b

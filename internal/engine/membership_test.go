@@ -104,6 +104,27 @@ func TestOverdueReleaseGoesOnUntilTheTaskIsDrained(t *testing.T) {
 	require.Equal(t, []task.Event{task.Close{}}, w.told(id00))
 }
 
+// M1: a record that has run for longer than the budget already is not waited for in one round after the other, while what was released stands still.
+func TestOverdueReleaseIsNotWaitedForAgain(t *testing.T) {
+	w := marked(t, id00, id01)
+	w.rebalance()
+	w.after(250 * time.Millisecond)
+	for range 3 {
+		w.assign([]task.ID{id00, id01}, id00)
+		w.rebalance()
+		d := w.declared()
+		require.Equal(t, []task.ID{id00, id01}, d.Claims)
+		require.Equal(t, []task.ID{id00}, d.Learned, "its owner asks for the round in which it can move")
+	}
+	w.assign([]task.ID{id00, id01}, id00, id01)
+	w.rebalance()
+	require.Zero(t, w.join, "another one has the whole budget")
+	w.after(249 * time.Millisecond)
+	require.Zero(t, w.join)
+	w.step(TaskReleased{Task: id01, Epoch: w.epoch(id01)})
+	require.Equal(t, []task.ID{id01}, w.declared().Released)
+}
+
 func TestOverdueReleaseThatIsDoneDuringTheJoin(t *testing.T) {
 	w := overdue(t)
 	w.step(TaskReleased{Task: id00, Epoch: w.epoch(id00)})
@@ -265,7 +286,7 @@ func TestRestoringTasksAreOfferedToWhoeverIsCloserAndTakenAwayAtOnce(t *testing.
 	w.metadata()
 	w.rebalance()
 	require.Empty(t, w.declared().Claims)
-	require.Equal(t, []assignor.Replica{{Task: id10, Kind: assignor.Restoring, Lag: 8, CatchUp: 1}}, w.declared().Replicas)
+	require.Equal(t, []assignor.Replica{{Task: id10, Kind: assignor.Restoring, Lag: 8}}, w.declared().Replicas)
 	w.assign(nil)
 	require.Len(t, acted[CloseStores](w), 1)
 }

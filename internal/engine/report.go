@@ -21,6 +21,9 @@ type TaskStatus struct {
 	Move     string    // the reason of its last move
 }
 
+// maxETA is the longest that is told of.
+const maxETA = 365 * 24 * time.Hour
+
 // Joined reports whether the last assignment stands: no other round has begun here, as far as this process knows.
 func (e *Engine) Joined() bool { return e.assigned && e.member.State() == group.Joined }
 
@@ -54,7 +57,7 @@ func (e *Engine) progressOf(l *life, s *TaskStatus) {
 	}
 	s.Lag = l.lag()
 	if s.Lag > 0 {
-		s.ETA = time.Duration(e.catchUp(l, s.Lag) * float64(time.Second))
+		s.ETA = time.Duration(min(e.eta(l, s.Lag), maxETA.Seconds()) * float64(time.Second))
 	}
 	s.Ready = l.learn != nil && l.learn.ready
 }
