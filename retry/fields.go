@@ -17,6 +17,7 @@ const (
 	fieldTask
 	fieldRedriven
 	fieldRoot
+	fieldRow
 	fields
 )
 
@@ -49,6 +50,8 @@ func fieldOf(name string) field {
 		return fieldRedriven
 	case HeaderRoot:
 		return fieldRoot
+	case HeaderRow:
+		return fieldRow
 	}
 	return none
 }

@@ -22,6 +22,13 @@ const (
 	HeaderTask     = "__understudy.errors.task"
 	HeaderRedriven = "__understudy.errors.redriven" // how often the record has come back from the dead letters
 	HeaderRoot     = "__understudy.errors.root"     // topic/partition/offset of the record from which this one was made
+	HeaderRow      = "__understudy.errors.row"      // of a row that belongs to no record: its store, or for a punctuation its processor
+)
+
+// Classes of dead letters that hold no record as it was read, so that none comes back as one.
+const (
+	ClassRow      = "row"      // a row that belongs to no record: its key and value are those of the store
+	ClassEnvelope = "envelope" // what was put aside and cannot be read any more: what there is of it
 )
 
 // Letter is what a dead letter says of its record, in its headers. Its key, value and timestamp are the record's own, as they were read, and
@@ -38,6 +45,14 @@ type Letter struct {
 	Task      string
 	Redriven  int    // how often it has come back from the dead letters
 	Root      Origin // of the record from which this one was made, in another subtopology; the zero Origin if it was made from none
+	// Row is set for a row that belongs to no record: the name of its store, or for a punctuation that of its processor. There is no Origin then:
+	// the topic is empty, partition and offset are -1.
+	Row string
+}
+
+// Returns says whether the letter holds a record, which can come back with Redrive.
+func (l *Letter) Returns() bool {
+	return l.Row == "" && l.Class != ClassRow && l.Class != ClassEnvelope
 }
 
 const (
@@ -75,6 +90,7 @@ func (l *Letter) AppendHeaders(dst, original []Header) []Header {
 		root = appendRoot(l.Root)
 	}
 	addLonger(HeaderRoot, root, 2*maxName)
+	addNamed(HeaderRow, l.Row)
 	return dst
 }
 
@@ -82,8 +98,8 @@ func appendRoot(o Origin) string {
 	return o.Topic + "/" + strconv.FormatInt(int64(o.Partition), 10) + "/" + strconv.FormatInt(o.Offset, 10)
 }
 
-// ParseLetter reads the headers of a dead letter, and returns the original ones. Without a sound topic, partition and offset it is none: ok
-// is false then, and all headers are original.
+// ParseLetter reads the headers of a dead letter, and returns the original ones. Without a sound topic, partition and offset it is none, unless
+// it is that of a row: ok is false then, and all headers are original.
 //
 // Anybody can write to a dead-letter topic, and nothing that a header says is believed: numbers are cut to what makes sense, texts to the
 // lengths that AppendHeaders keeps, and a root that is none is left out. A count of redrives that is no number counts as [MaxRedrives]. First
@@ -103,7 +119,11 @@ func ParseLetter(headers []Header) (l Letter, original []Header, ok bool) {
 	partition, partitionOK := count(fieldPartition, 1<<31-1)
 	offset, offsetOK := count(fieldOffset, 1<<63-1)
 	l.Origin = Origin{Topic: text(fieldTopic, maxName), Partition: int32(partition), Offset: offset}
-	if topicFault(l.Topic) != "" || !partitionOK || !offsetOK {
+	l.Row = text(fieldRow, maxName)
+	switch sound := topicFault(l.Topic) == "" && partitionOK && offsetOK; {
+	case l.Row != "":
+		l.Origin = noOrigin
+	case !sound:
 		return Letter{}, headers, false
 	}
 	l.Exception = text(fieldException, maxName)
@@ -117,6 +137,9 @@ func ParseLetter(headers []Header) (l Letter, original []Header, ok bool) {
 	l.Root = parseRoot(text(fieldRoot, 2*maxName))
 	return l, without(headers, &at), true
 }
+
+// noOrigin is that of a row.
+var noOrigin = Origin{Partition: -1, Offset: -1}
 
 // utf8Slack is how many bytes past its end are looked at for where the last whole character of a text ends.
 const utf8Slack = 1

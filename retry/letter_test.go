@@ -45,7 +45,7 @@ func TestRegressionDeadLetterSaysTheTypeAndKeepsTheOriginalHeaders(t *testing.T)
 }
 
 func drawHeaders(t *rapid.T) (hs []Header) {
-	own := []string{"a", "b", HeaderTopic, HeaderRedriven, HeaderStack, HeaderPartition, "__understudy.time"}
+	own := []string{"a", "b", HeaderTopic, HeaderRedriven, HeaderStack, HeaderPartition, HeaderRow, "__understudy.time"}
 	for range rapid.IntRange(0, 6).Draw(t, "headers") {
 		h := Header{Key: rapid.SampledFrom(own).Draw(t, "name")}
 		if rapid.Bool().Draw(t, "has value") {
@@ -218,11 +218,32 @@ func TestALetterComesBackFiveTimes(t *testing.T) {
 	require.Equal(t, 1, got.Redriven)
 }
 
+// A row that belongs to no record is a dead letter like others, which says whose it is. It does not come back, and neither does what is left of a record
+// that could not be read.
+func TestLettersThatHoldNoRecord(t *testing.T) {
+	row := Letter{Origin: noOrigin, Exception: "e", Message: "m", Attempts: 3, First: 5, Class: ClassRow, Node: "count-c", Row: "c"}
+	headers := row.AppendHeaders(nil, []Header{{Key: "a"}})
+	got, original, ok := ParseLetter(headers)
+	require.True(t, ok)
+	require.Equal(t, row, got)
+	require.Equal(t, []Header{{Key: "a"}}, original)
+	_, err := Redrive(headers)
+	require.ErrorIs(t, err, ErrNoRecord)
+	got, _, ok = ParseLetter(append(headers, Header{Key: HeaderTopic, Value: []byte("in")}, Header{Key: HeaderPartition, Value: []byte("0")}, Header{Key: HeaderOffset, Value: []byte("1")}))
+	require.True(t, ok)
+	require.Equal(t, noOrigin, got.Origin, "whatever else is said")
+
+	envelope := testLetter()
+	envelope.Class = ClassEnvelope
+	_, err = Redrive(envelope.AppendHeaders(nil, nil))
+	require.ErrorIs(t, err, ErrNoRecord)
+}
+
 // A record may have headers of these names before it is a dead letter: what the letter does not say is not theirs to say.
 func TestRegressionForgedHeadersAreNotTheLetters(t *testing.T) {
 	forged := []Header{
 		{Key: HeaderRoot, Value: []byte("forged/3/7")}, {Key: HeaderNode, Value: []byte("forged")}, {Key: HeaderClass, Value: []byte("forged")},
-		{Key: HeaderTask, Value: []byte("9_9")},
+		{Key: HeaderTask, Value: []byte("9_9")}, {Key: HeaderRow, Value: []byte("forged")},
 	}
 	l := Letter{Origin: Origin{Topic: "in", Partition: 1, Offset: 2}, Exception: "e", Attempts: 1}
 	got, original, ok := ParseLetter(l.AppendHeaders(nil, forged))

@@ -298,7 +298,7 @@ func (t *Task) endFresh(s subject, err *Error, d retry.Decision) {
 		t.failure.counts.Skipped++
 		t.finish(s)
 	case retry.EndDeadLetter:
-		if t.flooded() {
+		if t.flooded(1) {
 			s.tries.attempt = d.Attempt
 			t.onceMore(s)
 			return

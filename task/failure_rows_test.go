@@ -82,7 +82,7 @@ func TestEmissionThatFailsForGood(t *testing.T) {
 			require.Equal(t, c.letters, b.letters())
 			if c.letters > 0 {
 				require.Contains(t, b.sentTo("dlq"), "__understudy.errors.class=row")
-				require.Contains(t, b.sentTo("dlq"), "__understudy.errors.row=trip")
+				require.Contains(t, b.sentTo("dlq"), "__understudy.errors.row=counts")
 			}
 		})
 	}

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/understudy-streams/understudy/retry"
@@ -31,7 +32,7 @@ func (t *Task) letterFor(input int, r *Record, err *Error, class string, attempt
 func (t *Task) letterOf(s subject, err *Error, d retry.Decision) *letter {
 	l := t.letterFor(t.entryInput(s.input), s.r, err, d.Class, err.Attempts, s.tries.first)
 	if says := s.tries.says; says != nil {
-		l.says.Origin, l.says.Redriven = says.Origin, says.Redriven
+		l.says.Origin, l.says.Redriven, l.says.Row = says.Origin, says.Redriven, says.Row
 	}
 	return l
 }
@@ -50,20 +51,23 @@ func (t *Task) letterOfRetry(item *retry.Item, err *Error, d retry.Decision) *le
 	return l
 }
 
-// classRow is the class of the dead letters of rows that belong to no record.
-const classRow = "row"
-
 // letterOfRow is the dead letter of a row that belongs to no record: its key and value, or for a punctuation neither.
-func (t *Task) letterOfRow(err *Error, first int64) *letter {
-	r := Record{Timestamp: t.rowTime(), Headers: []Header{{Key: "__understudy.errors.row", Value: []byte(err.Node)}}}
-	if f := &t.failure; f.emitting {
+func (t *Task) letterOfRow(kind unitKind, err *Error, first int64) *letter {
+	f := &t.failure
+	r, of := Record{Timestamp: t.rowTime()}, ""
+	if kind == rowUnit {
 		table := &t.graph.Tables[f.rows.table]
 		key, row, present, _, _ := t.stores[table.Store].Dirty(f.rows.key)
 		if r.Key = key; present {
 			r.Value, r.Timestamp = row.Value, row.Timestamp
 		}
+		of = t.cfg.Spec.Stores[table.Store].Spec.Name
+	} else {
+		of = f.rows.timer.node
 	}
-	return t.letterFor(0, &r, err, classRow, err.Attempts, first)
+	l := t.letterFor(0, &r, err, retry.ClassRow, err.Attempts, first)
+	l.says.Row = cmp.Or(of, "punctuation") // without a name it would be no letter
+	return l
 }
 
 // deadLetter writes a dead letter, in a unit of its own. It is false if that cannot be done: then the task stops.
@@ -102,8 +106,9 @@ type flood struct {
 	sent   int
 }
 
-// flooded says that no more dead letters may be written in this minute. The task waits for the next one.
-func (t *Task) flooded() bool {
+// flooded says that no more dead letters may be written in this minute, of which so many belong together. The task waits for the next one. More
+// than a minute's at once are written at the beginning of a minute: else they never would be.
+func (t *Task) flooded(together int) bool {
 	f := &t.failure
 	if f.set.Flood <= 0 {
 		return false
@@ -111,43 +116,9 @@ func (t *Task) flooded() bool {
 	if m := t.now / minute; m != f.flood.minute {
 		f.flood = flood{minute: m}
 	}
-	if f.flood.sent < f.set.Flood {
+	if f.flood.sent == 0 || f.flood.sent+together <= f.set.Flood {
 		return false
 	}
 	t.holdOff((f.flood.minute+1)*minute, fmt.Sprintf("%d dead letters were written in this minute", f.flood.sent))
-	return true
-}
-
-// quarantine ends a row of the retry store that cannot be read: no retry can run it.
-func (t *Task) quarantine() bool {
-	p := t.failure.pool
-	key := p.spoiled[0]
-	row, _, err := p.store.Get(key)
-	if err != nil {
-		t.stop(&Error{Task: t.cfg.ID, Partition: -1, Offset: -1, Node: "retry store", Kind: KindStore, Err: err})
-		return false
-	}
-	o, _, kerr := retry.ParseKey(key)
-	says := &Error{Task: t.cfg.ID, Topic: o.Topic, Partition: o.Partition, Offset: o.Offset, Node: "retry store", Kind: KindDecode,
-		Err: fmt.Errorf("the row of a record that was put aside cannot be read: %w", retry.ErrCorrupt)}
-	if t.failure.set.Then != retry.EndDeadLetter {
-		t.stop(says)
-		return false
-	}
-	r := Record{Key: key, Value: append([]byte(nil), row.Value...), Timestamp: t.rowTime()}
-	l := t.letterFor(0, &r, says, "envelope", 0, t.now)
-	t.begin(-1, -1)
-	t.unit.node = "retry store"
-	if kerr == nil {
-		t.dropEntry(o)
-	} else if e := p.store.Delete(key, t.rowTime()); e != nil {
-		t.env.Fail("retry store", KindStore, e)
-	}
-	t.send(l)
-	if !t.end() {
-		return false
-	}
-	t.letterSent(l)
-	p.spoiled = p.spoiled[1:]
 	return true
 }

@@ -17,12 +17,10 @@ func (t *Task) redriven(i int, r *Record) (taken, on bool) {
 		tr.says = &says
 	}
 	switch {
+	case !tr.says.Returns():
+		t.endRedriven(i, r, retry.ErrNoRecord, tr.says.Class)
 	case tr.says.Redriven > retry.MaxRedrives:
-		err := &Error{
-			Task: t.cfg.ID, Topic: t.cfg.Spec.Inputs[i].Topic, Partition: t.cfg.ID.Partition, Offset: r.Offset, Kind: KindProcess,
-			Err: retry.ErrRedriven, Attempts: tr.says.Attempts,
-		}
-		t.endFresh(t.head(i, r), err, retry.Decision{Verdict: retry.Ended, End: t.failure.set.Then, Class: "redriven"})
+		t.endRedriven(i, r, retry.ErrRedriven, "redriven")
 	case t.failure.pool == nil || t.failure.pool.drains:
 		t.failure.troubled = true // there is something to forget when it is done
 		return true, true
@@ -34,4 +32,13 @@ func (t *Task) redriven(i int, r *Record) (taken, on bool) {
 	}
 	t.guard()
 	return false, t.err == nil && !t.halted()
+}
+
+// endRedriven ends a record that came back and is not to be run.
+func (t *Task) endRedriven(i int, r *Record, why error, class string) {
+	err := &Error{
+		Task: t.cfg.ID, Topic: t.cfg.Spec.Inputs[i].Topic, Partition: t.cfg.ID.Partition, Offset: r.Offset, Kind: KindProcess,
+		Err: why, Attempts: t.failure.tries[i].says.Attempts,
+	}
+	t.endFresh(t.head(i, r), err, retry.Decision{Verdict: retry.Ended, End: t.failure.set.Then, Class: class})
 }

@@ -134,13 +134,17 @@ func (t *Task) againRetry(item *retry.Item, err *Error, d retry.Decision) {
 
 // endRetry ends a record that was put aside and has failed for good, and sees to those that wait behind it.
 func (t *Task) endRetry(item *retry.Item, err *Error, d retry.Decision) {
-	if d.End == retry.EndDeadLetter && t.flooded() {
+	set := &t.failure.set
+	followers := t.failure.pool.index.Followers(item)
+	together := 1
+	if set.Followers == retry.FollowersToo {
+		together += len(followers)
+	}
+	if d.End == retry.EndDeadLetter && t.flooded(together) {
 		item.Due = t.failure.until
 		t.failure.pool.index.Again(item)
 		return
 	}
-	set := &t.failure.set
-	followers := t.failure.pool.index.Followers(item)
 	if len(followers) > 0 && set.Followers == retry.FollowersStop {
 		t.failure.pool.index.Again(item)
 		t.stop(err)
@@ -245,10 +249,23 @@ func (t *Task) activate(item *retry.Item) {
 	if !t.failure.pool.index.Activate(item) {
 		return
 	}
+	message := t.messageOf(item)
 	t.begin(-1, -1)
 	t.unit.node = "retry store"
-	t.putEntry(item, item.Message)
+	t.putEntry(item, message)
 	t.end()
+}
+
+// messageOf is what the store says of the last failure of a record put aside: the index does not keep it.
+func (t *Task) messageOf(item *retry.Item) string {
+	p := t.failure.pool
+	p.key = retry.AppendEntryKey(p.key[:0], item.Origin)
+	row, found, err := p.store.Get(p.key)
+	if err != nil || !found {
+		return ""
+	}
+	e, _ := retry.DecodeEntry(item.Origin, row.Value)
+	return e.Message
 }
 
 // found lets a record run that was put aside before the last crash, as the main path has come to it. Its payload may not have been written.
@@ -261,9 +278,10 @@ func (t *Task) found(item *retry.Item, r *Record) {
 	}
 	p.index.Activate(item)
 	p.payload = appendPayload(p.payload[:0], item.Origin, r)
+	message := t.messageOf(item)
 	t.begin(-1, -1)
 	t.unit.node = "retry store"
-	t.putEntry(item, item.Message)
+	t.putEntry(item, message)
 	t.putPayload(item.Origin)
 	t.end()
 }

@@ -49,10 +49,10 @@ func (t *Task) mendRow(err *Error) {
 	case f.set.Rows == retry.EndSkip:
 		f.counts.Skipped++
 		t.note(Note{Kind: NoteSkip, Err: err})
-	case f.set.Rows == retry.EndDeadLetter && t.flooded():
+	case f.set.Rows == retry.EndDeadLetter && t.flooded(1):
 		return
 	case f.set.Rows == retry.EndDeadLetter:
-		if !t.deadLetter(t.letterOfRow(err, tr.first)) {
+		if !t.deadLetter(t.letterOfRow(kind, err, tr.first)) {
 			return
 		}
 	default:

@@ -76,7 +76,7 @@ func TestFloodDoesNotEndAnotherWait(t *testing.T) {
 	later := b.now.Add(5 * time.Minute).UnixMilli()
 	b.owner.t.failure.until = later
 	b.owner.t.failure.flood = flood{minute: b.now.UnixMilli() / minute, sent: 1}
-	require.True(t, b.owner.t.flooded())
+	require.True(t, b.owner.t.flooded(1))
 	require.Equal(t, later, b.owner.t.failure.until)
 }
 

@@ -314,6 +314,33 @@ func TestRegressionRedriveLoopIsGuarded(t *testing.T) {
 	require.Equal(t, []string{"1"}, b.back()[0])
 }
 
+// A row of a store is a dead letter like others, and can be looked at. It is no record that could be run, and neither is what is left of one that could
+// not be read.
+func TestLettersThatHoldNoRecord(t *testing.T) {
+	b := newBed(t)
+	row := letter(retry.Letter{
+		Origin: retry.Origin{Partition: -1, Offset: -1}, Class: retry.ClassRow, Row: "counts", Node: "count-counts", Message: "no answer", First: 1_000,
+	}, "k", "7")
+	b.died(0, row, letter(retry.Letter{Origin: origin(0, 4), Class: retry.ClassEnvelope}, "a", "garbage"), letter(retry.Letter{Origin: origin(0, 5)}, "a", "5"))
+	out, err := b.command("dlq", "list", "-json")
+	require.NoError(t, err)
+	var list listView
+	require.NoError(t, json.Unmarshal([]byte(out), &list))
+	require.Contains(t, list.Kinds, &kindView{Topic: "shop-in-dlq", Class: "row", Node: "count-counts", Letters: 1, Bytes: 2, First: 1_000, Last: 1_000})
+	out, err = b.command("dlq", "show", "-partition", "0")
+	require.NoError(t, err)
+	require.Regexp(t, `row of +counts\n`, out)
+	require.NotContains(t, out, "at offset -1")
+	v, err := b.redrive("-apply")
+	require.NoError(t, err)
+	require.Equal(t, int64(1), v.Sent)
+	require.Equal(t, int64(2), v.NoRecord)
+	require.Equal(t, []string{"5"}, b.back()[0])
+	v, err = b.redrive("-apply", "-class", "envelope")
+	require.NoError(t, err)
+	require.Zero(t, v.Sent)
+}
+
 // sentry/arroyo#431 and the like: where a letter goes is said by the topic it lies in, and a partition that is not there is no partition.
 func TestRegressionForgedRoutingIsRefused(t *testing.T) {
 	b := newBed(t)

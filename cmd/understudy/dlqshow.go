@@ -122,6 +122,7 @@ type letterView struct {
 // letterFacts are what the headers of a dead letter say. Times are in milliseconds.
 type letterFacts struct {
 	Record    originView  `json:"record"`
+	Row       string      `json:"row,omitempty"`  // of a row that belongs to no record: its store, or for a punctuation its processor
 	Root      *originView `json:"root,omitempty"` // of the record that this one was made from
 	Class     string      `json:"class"`
 	Node      string      `json:"node"`
@@ -136,7 +137,7 @@ type letterFacts struct {
 
 func factsOf(l *retry.Letter) *letterFacts {
 	f := &letterFacts{
-		Record: originViewOf(l.Origin), Class: l.Class, Node: l.Node, Task: l.Task, Exception: l.Exception, Message: l.Message, Stack: l.Stack,
+		Record: originViewOf(l.Origin), Row: l.Row, Class: l.Class, Node: l.Node, Task: l.Task, Exception: l.Exception, Message: l.Message, Stack: l.Stack,
 		Attempts: l.Attempts, First: l.First, Redriven: l.Redriven,
 	}
 	if l.Root != (retry.Origin{}) {
@@ -225,7 +226,11 @@ func (v *letterView) facts(t *tabwriter.Writer) {
 			fmt.Fprintf(t, "%s\t%s\n", name, plain(what, 500))
 		}
 	}
-	row("record", l.Record.String())
+	if l.Row != "" {
+		row("row of", l.Row)
+	} else {
+		row("record", l.Record.String())
+	}
 	if l.Root != nil {
 		row("made from", l.Root.String())
 	}

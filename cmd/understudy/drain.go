@@ -194,10 +194,12 @@ func (d *drain) payload(ctx context.Context, rows map[string]*outside.Parked, re
 	case errors.Is(err, retry.ErrNewer):
 		d.now.Newer++
 		return nil
+	case row.Err != nil && err == nil: // the key is lost
+		return d.envelope(ctx, key, row, task.OutRecord{Key: []byte(key), Value: p.Value, Timestamp: max(p.Timestamp, 0)}, p.Headers)
 	case row.Err != nil:
-		return d.envelope(ctx, key, row, []byte(key), row.Row)
+		return d.envelope(ctx, key, row, task.OutRecord{Key: []byte(key), Value: rec.Value, Timestamp: time.Now().UnixMilli()}, nil)
 	case err != nil:
-		return d.envelope(ctx, key, row, row.Entry.Key, rec.Value)
+		return d.envelope(ctx, key, row, task.OutRecord{Key: row.Entry.Key, Value: rec.Value, Timestamp: time.Now().UnixMilli()}, nil)
 	}
 	e := &row.Entry
 	l := letterOfEntry(e)
@@ -219,25 +221,22 @@ func letterOfEntry(e *retry.Entry) retry.Letter {
 	return l
 }
 
-const (
-	classDrained  = "drained"
-	classEnvelope = "envelope"
-)
+const classDrained = "drained"
 
-// envelope makes a dead letter of a row that cannot be read.
-func (d *drain) envelope(ctx context.Context, key string, row *outside.Parked, k, v []byte) error {
+// envelope makes a dead letter of what there is of a record of which a row cannot be read.
+func (d *drain) envelope(ctx context.Context, key string, row *outside.Parked, left task.OutRecord, headers []retry.Header) error {
 	d.now.Unreadable++
-	l := retry.Letter{Origin: row.Entry.Origin, Class: classEnvelope, Message: "the row of a record that was put aside cannot be read"}
+	l := retry.Letter{Origin: row.Entry.Origin, Class: retry.ClassEnvelope, Message: "the row of a record that was put aside cannot be read"}
 	if l.Topic == "" {
 		l.Origin = retry.Origin{Topic: d.part.Topic, Partition: d.part.Partition, Offset: row.Offset}
 	}
-	return d.add(ctx, key, l, task.OutRecord{Key: k, Value: v, Timestamp: time.Now().UnixMilli()}, nil)
+	return d.add(ctx, key, l, left, headers)
 }
 
 // without ends an entry without a payload: the record is done, and a crash has cut off the rest.
 func (d *drain) without(ctx context.Context, key string, row *outside.Parked) error {
 	if row.Err != nil {
-		return d.envelope(ctx, key, row, []byte(key), row.Row)
+		return d.envelope(ctx, key, row, task.OutRecord{Key: []byte(key), Value: row.Row, Timestamp: time.Now().UnixMilli()}, nil)
 	}
 	d.now.Done++
 	return d.push(ctx, drained{key: key})

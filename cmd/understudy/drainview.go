@@ -74,7 +74,7 @@ func (v *drainView) text() string {
 				}
 			}
 			fmt.Fprintf(w, "  %s\t%d\n", name, t.Drained)
-			row("unreadable", t.Unreadable, "of these: the letter has the row as it is, class "+classEnvelope)
+			row("unreadable", t.Unreadable, "of these: the letter has what there is of the record, class "+retry.ClassEnvelope)
 			row("done", t.Done, "and only to be deleted: a crash had cut that off")
 			row("left out", t.LeftOut, "by the flags")
 			row("newer", t.Newer, "of a newer version: use its understudy command")

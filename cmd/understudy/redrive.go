@@ -199,7 +199,11 @@ func (r *redrive) choose(rec *task.Record, i int) (out letterTo, ok bool) {
 		return out, false
 	}
 	headers, err := retry.Redrive(headers)
-	if err != nil { // it is a letter, so it has come back too often
+	switch {
+	case errors.Is(err, retry.ErrNoRecord):
+		v.NoRecord++
+		return out, false
+	case err != nil: // it is a letter, so it has come back too often
 		v.Looped++
 		return out, false
 	}

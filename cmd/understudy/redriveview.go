@@ -21,6 +21,7 @@ type redriveView struct {
 	Before     int64         `json:"redrivenBefore"`
 	LeftOut    int64         `json:"leftOut"` // by the filters
 	Looped     int64         `json:"loopGuard"`
+	NoRecord   int64         `json:"noRecord"`  // rows that belong to none, and what was put aside and could not be read
 	Unreadable int64         `json:"unreadable"`
 	Refused    []refusedView `json:"refused,omitempty"` // by the broker, the first of them
 	RefusedAll int64         `json:"refusedCount"`
@@ -55,6 +56,7 @@ func (v *redriveView) text() string {
 		row("redriven before", v.Before, "")
 		row("left out", v.LeftOut, "by the flags")
 		row("loop guard", v.Looped, fmt.Sprintf("have come back %d times already", retry.MaxRedrives))
+		row("no record", v.NoRecord, "rows of stores, and what could not be read: there is nothing to run")
 		row("unreadable", v.Unreadable, "are no dead letters, or of a partition that "+v.To+" does not have")
 		row("refused", v.RefusedAll, "by the broker; they stay where they are")
 	})
