@@ -80,6 +80,10 @@ func (c *Context[KO, VO]) Source() (topic string, partition int32, offset int64,
 	return topic, partition, offset, offset >= 0
 }
 
+// Attempt returns which try of the record in hand this is, from 1. Tries made at once ([retry.Inline]) count as one, and so does a record that comes
+// back from the dead letters: it begins with 1. It is 0 where there is no such record, as with Source.
+func (c *Context[KO, VO]) Attempt() int { return c.in.env.Attempt() }
+
 // StreamTime returns the highest timestamp the task has seen, with the record in hand; the zero time before the first record.
 func (c *Context[KO, VO]) StreamTime() time.Time {
 	if ts := c.in.env.StreamTime(); ts >= 0 {

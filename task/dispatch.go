@@ -78,6 +78,8 @@ func (t *Task) handOut(it *Item) {
 	c.running++
 	if it.entry != nil {
 		c.retries++
+	} else {
+		it.Attempt = it.tries.attempt
 	}
 	t.watch.begin(it)
 	c.out = append(c.out, Dispatch{it})
@@ -98,7 +100,7 @@ func (t *Task) retryBeside() bool {
 	}
 	p.index.Start(entry)
 	it := t.crew.item()
-	it.fill(t.entryInput(p.inputs[entry.Topic]), &p.rec, entry.Stream)
+	it.fill(p.inputs[entry.Topic], &p.rec, entry.Stream)
 	it.entry, it.Attempt = entry, entry.Attempt
 	t.handOut(it)
 	return true

@@ -18,8 +18,13 @@ func (t *Task) done(r *Result, hold bool) {
 	}
 	switch {
 	case t.err != nil || t.dead:
+		t.failure.counts.Stale++
 		t.disown(r, ErrRolledBack)
-	case hold, it.seen.cancelled && r.Err != nil:
+	case hold:
+		t.failure.counts.Stale++
+		t.disown(r, ErrRolledBack)
+		c.requeue(it)
+	case it.seen.cancelled && r.Err != nil:
 		t.disown(r, ErrRolledBack)
 		c.requeue(it)
 	case it.seen.stale:

@@ -54,6 +54,28 @@ func (e *Env) Source() (topic string, partition int32, offset int64) {
 	return e.t.cfg.Spec.Inputs[e.input].Topic, e.t.cfg.ID.Partition, e.offset
 }
 
+// Attempt says which try of its record the running unit is, from 1: tries made at once count as one. It is 0 where there is no source record.
+func (e *Env) Attempt() int {
+	u := &e.t.unit
+	tries := func(tr *tries) int {
+		if tr.offset == e.offset {
+			return tr.attempt + 1
+		}
+		return 1
+	}
+	switch {
+	case e.input < 0:
+		return 0
+	case u.kind == retryUnit:
+		return u.retried.Attempt + 1
+	case u.kind == itemUnit:
+		return u.item.Attempt + 1
+	case u.kind == replayUnit:
+		return tries(u.gap.tries)
+	}
+	return tries(&e.t.failure.tries[e.input])
+}
+
 // Enter says which node, by its index in Spec.Nodes, is about to run the user's code, for the error of a panic, and for that of a Send that is
 // refused. The last call counts. In emissions, punctuations and callbacks the node they belong to is entered already.
 func (e *Env) Enter(node int) { e.t.unit.entered = node + 1 }

@@ -100,17 +100,19 @@ func (o *Owner) Explain(input int, offset int64) Explanation {
 	if tr.offset == offset && tr.attempt > 0 && (e.State == RecordAhead || e.State == RecordGap) {
 		e.State, e.Attempt, e.Due = RecordHead, tr.attempt, tr.due
 		if tr.err != nil {
-			e.Node, e.Class, e.Error = tr.err.Node, string(tr.err.Kind), tr.err.Err.Error()
+			e.Node, e.Class, e.Error = tr.err.Node, retry.Class(string(tr.err.Kind), tr.err.Err), tr.err.Err.Error()
 		}
 	}
 	return e
 }
 
 func (t *Task) explainParked(e *Explanation, item *retry.Item, inert bool) {
-	e.Attempt, e.Node, e.Class, e.Error = item.Attempt, item.Node, item.Class, item.Message
+	e.Attempt, e.Node, e.Class, e.Error = item.Attempt, item.Node, item.Class, t.messageOf(item)
 	switch {
 	case inert:
 		e.State = RecordInert
+	case item.Running():
+		e.State = RecordRunning
 	case item.Due == retry.Follows:
 		e.State = RecordFollows
 		if head := item.Ahead(); head != nil {

@@ -11,6 +11,7 @@ type FailureStats struct {
 	Skipped     int64
 	Outages     int64 // times the breaker opened
 	Conflicts   int64 // results of workers that were thrown away, as what they had read was written to meanwhile
+	Stale       int64 // results of workers that came when the task was given up, or had stopped: they count for nothing
 	Ejected     int64 // records that were put aside while they ran, as too many behind them were done
 
 	// Gauges.

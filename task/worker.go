@@ -81,6 +81,7 @@ func (w *Worker) begin(ctx context.Context, now time.Time, it *Item) {
 	t.now, t.streamTime = now.UnixMilli(), it.StreamTime
 	t.env.ctx, t.env.input, t.env.offset = ctx, it.Input, it.Record.Offset
 	t.unit.entered, t.unit.node = 0, ""
+	t.unit.kind, t.unit.item = itemUnit, it
 	if it.call != nil {
 		t.env.offset, t.unit.node = -1, callbackNode
 	}
