@@ -62,6 +62,29 @@ func (d *Driver) Explain(topic string, partition int32, offset int64) streams.Ex
 	return streams.Explanation{}
 }
 
+// Explain says where a record of a source is, as the member sees it that runs its task. A task that nobody runs fails the test.
+func (c *Cluster) Explain(topic string, partition int32, offset int64) streams.Explanation {
+	c.t.Helper()
+	for _, spec := range c.topology.Subtopologies {
+		for _, in := range spec.Inputs {
+			if in.Topic != topic {
+				continue
+			}
+			id := task.ID{Subtopology: spec.Subtopology, Partition: partition}
+			t, _ := c.running(id)
+			if t == nil {
+				c.fail("nobody runs task %v", id)
+				return streams.Explanation{}
+			}
+			if i, reads := t.Owner.Input(topic); reads {
+				return t.Owner.Explain(i, offset)
+			}
+		}
+	}
+	c.fail("no task reads partition %d of topic %q", partition, topic)
+	return streams.Explanation{}
+}
+
 func (d *Driver) runner(id task.ID) *runner {
 	d.t.Helper()
 	for _, r := range d.runners {
@@ -84,7 +107,8 @@ type DeadLetter struct {
 	raw task.Record
 }
 
-// DeadLetters returns the dead letters of a source topic so far, in the order in which they were written.
+// DeadLetters returns the dead letters of a source topic so far, in the order in which they were written, with those of rows that belong to no
+// record: see [retry.Rows].
 func (d *Driver) DeadLetters(source string) []DeadLetter {
 	d.t.Helper()
 	return deadLetters(d, source)
@@ -104,7 +128,7 @@ func deadLetters(b Bench, source string) (letters []DeadLetter) {
 	for _, w := range l.all {
 		rec := l.partitions[w.partition][w.index]
 		says, original, ok := retry.ParseLetter(headersTo[retry.Header](rec.Headers))
-		if !ok || says.Topic != source { // several sources may share a topic
+		if !ok || says.Topic != source && says.Row == "" { // several sources may share a topic
 			continue
 		}
 		letters = append(letters, DeadLetter{
@@ -141,12 +165,23 @@ func redrives(spec *task.Spec, input int, source string) bool {
 // Redrive lets a dead letter run once more, as understudy dlq redrive does.
 func (d *Driver) Redrive(l DeadLetter) error {
 	d.t.Helper()
+	return redrive(d, l)
+}
+
+// Redrive lets a dead letter run once more, as understudy dlq redrive does, when time goes on.
+func (c *Cluster) Redrive(l DeadLetter) error {
+	c.t.Helper()
+	return redrive(c, l)
+}
+
+func redrive(b Bench, l DeadLetter) error {
+	b.tb().Helper()
 	headers, err := retry.Redrive(headersTo[retry.Header](l.raw.Headers))
 	if err != nil {
 		return err
 	}
 	opts := []PipeOption{AtMillis(l.raw.Timestamp), Headers(headersTo[streams.Header](headers)...), ToPartition(l.Partition)}
-	return d.pipe(l.to, l.raw.Key, l.raw.Value, opts)
+	return b.pipe(l.to, l.raw.Key, l.raw.Value, opts)
 }
 
 // headersTo converts headers.
