@@ -21,7 +21,7 @@ type redriveView struct {
 	Before     int64         `json:"redrivenBefore"`
 	LeftOut    int64         `json:"leftOut"` // by the filters
 	Looped     int64         `json:"loopGuard"`
-	NoRecord   int64         `json:"noRecord"`  // rows that belong to none, and what was put aside and could not be read
+	NoRecord   int64         `json:"noRecord"` // rows that belong to none, and what was put aside and could not be read
 	Unreadable int64         `json:"unreadable"`
 	Refused    []refusedView `json:"refused,omitempty"` // by the broker, the first of them
 	RefusedAll int64         `json:"refusedCount"`
