@@ -139,8 +139,12 @@ func (s *shore) write() {
 	}
 	slices.SortFunc(open, TopicPartition.Compare)
 	tp := open[s.rng.IntN(len(open))]
-	s.logs[tp] = append(s.logs[tp], s.lanes[tp][0].records...)
-	s.lanes[tp] = s.lanes[tp][1:]
+	next := &s.lanes[tp][0]
+	n := 1 + s.rng.IntN(len(next.records)) // what is large goes in several batches
+	s.logs[tp] = append(s.logs[tp], next.records[:n]...)
+	if next.records = next.records[n:]; len(next.records) == 0 {
+		s.lanes[tp] = s.lanes[tp][1:]
+	}
 }
 
 // ack acknowledges what all partitions have.
@@ -251,7 +255,7 @@ func (s *shore) finish() bool {
 	for range 3000 {
 		s.feed()
 		s.work()
-		for range 4 {
+		for range 10 {
 			s.write()
 		}
 		s.ack()
