@@ -354,12 +354,10 @@ func (t *topics) remember(counts map[string]int32) {
 	maps.Copy(t.counts, counts)
 	t.tasks, t.inputs = 0, 0
 	for _, s := range t.app.Topology().Subtopologies {
-		n := int32(0)
 		for _, in := range s.Inputs {
-			n = max(n, counts[in.Topic])
 			t.inputs += int(counts[in.Topic])
 		}
-		t.tasks += int(n)
+		t.tasks += int(s.Tasks(func(topic string) int32 { return counts[topic] }))
 	}
 }
 

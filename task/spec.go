@@ -33,6 +33,20 @@ type Spec struct {
 	Build func(*Env) (*Graph, error)
 }
 
+// Tasks is how many tasks the subtopology has, by the numbers of partitions of topics: one for each partition of its widest input, and of its
+// state. That outlives topics which come and go: records that were put aside may wait in it.
+func (s *Spec) Tasks(partitions func(topic string) int32) (n int32) {
+	for i := range s.Inputs {
+		n = max(n, partitions(s.Inputs[i].Topic))
+	}
+	for i := range s.Stores {
+		if topic := s.Stores[i].Changelog; topic != "" {
+			n = max(n, partitions(topic))
+		}
+	}
+	return n
+}
+
 // Input is one topic that a subtopology reads. A task reads the partition with its own number.
 type Input struct {
 	Topic       string

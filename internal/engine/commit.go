@@ -142,6 +142,9 @@ func (e *Engine) sendCommit(ready []*life) {
 	for _, l := range ready {
 		l.sealed.phase = awaitOffsets
 		for _, o := range l.sealed.Offsets {
+			if e.outlived(l, o.TopicPartition) {
+				continue
+			}
 			if l.sealed.plain {
 				o.Metadata = ""
 			}
@@ -167,7 +170,7 @@ func (e *Engine) offsetsCommitted(ev OffsetsCommitted) {
 		if l.sealed == nil || l.sealed.phase != awaitOffsets || e.alive(l.id, l.epoch) == nil {
 			continue // ended meanwhile
 		}
-		if tp, code := e.worst(l.sealed, ev); code == kcode.None {
+		if tp, code := e.worst(l, ev); code == kcode.None {
 			e.offsetsIn(l)
 		} else {
 			again = e.commitRefused(l, tp, code, ev.Err) || again
@@ -195,12 +198,15 @@ func (e *Engine) anew() {
 }
 
 // worst returns the first partition of a commit that was not taken. Of a topic that was deleted, and is not read any more, none is.
-func (e *Engine) worst(s *sealedCommit, ev OffsetsCommitted) (task.TopicPartition, kcode.Code) {
+func (e *Engine) worst(l *life, ev OffsetsCommitted) (task.TopicPartition, kcode.Code) {
 	code := ev.Code
 	if ev.Err != nil {
 		code = kcode.NetworkException
 	}
-	for _, o := range s.Offsets {
+	for _, o := range l.sealed.Offsets {
+		if e.outlived(l, o.TopicPartition) {
+			continue
+		}
 		c := code
 		if c == kcode.None {
 			if at, ok := ev.Codes[o.TopicPartition]; ok {
@@ -209,7 +215,7 @@ func (e *Engine) worst(s *sealedCommit, ev OffsetsCommitted) (task.TopicPartitio
 				c = kcode.Unknown
 			}
 		}
-		if c != kcode.None && !(c == kcode.UnknownTopicOrPartition && e.vanished(o.Topic)) {
+		if c != kcode.None && !(c == kcode.UnknownTopicOrPartition && e.dispensable(o.Topic)) {
 			return o.TopicPartition, c
 		}
 	}

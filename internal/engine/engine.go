@@ -83,7 +83,8 @@ type Engine struct {
 	member *group.Machine
 	specs  map[int32]*task.Spec
 	counts map[string]int32
-	ids    map[string][16]byte
+	ids    map[string]topicID
+	past   map[topicID]bool // of topics that have others in their places
 	first  map[string]int32 // counts, as they were when the application started
 
 	lives    map[task.ID]*life
@@ -308,7 +309,7 @@ func (e *Engine) topicsReady(ev TopicsReady) {
 		return
 	}
 	e.startTry = 0
-	e.counts, e.ids = ev.Partitions, ev.IDs
+	e.counts, e.ids = ev.Partitions, e.recognized(ev.IDs)
 	if e.first == nil {
 		e.first = maps.Clone(e.counts)
 	}

@@ -148,8 +148,9 @@ type (
 	// MetadataKnown answers RefreshMetadata.
 	MetadataKnown struct {
 		Leaders map[task.TopicPartition]Leader
-		Counts  map[string]int32 // partitions of each topic that exists
-		All     bool             // those that match a pattern are among them
+		Counts  map[string]int32    // partitions of each topic that exists
+		IDs     map[string][16]byte // of these topics, as far as brokers tell them
+		All     bool                // those that match a pattern are among them
 		Err     error
 	}
 )

@@ -49,7 +49,9 @@ type life struct {
 	reads     uint64  // holes that were read
 	sealed    *sealedCommit
 	acked     uint64
-	done      []int64 // per input: committed
+	done      []int64   // per input: committed
+	ids       []topicID // per input
+	restarts  []string  // topics that were made anew, and are read from their beginning whatever is committed
 
 	recoveries []*recovery // of the inputs that have, or had, a gap
 }
@@ -269,7 +271,9 @@ func (e *Engine) gone(l *life) {
 		return
 	}
 	if l.again && !e.stopping() {
-		e.open(l.id, l.then)
+		if next := e.open(l.id, l.then); next != nil && next.role == Active {
+			next.restarts = l.restarts
+		}
 	}
 }
 

@@ -186,7 +186,7 @@ const outdatedText = "the group runs another form of a part of this topology, un
 // so this is the repair of a claim that two members made: the other one may be running the task already, and nothing more of ours may be
 // committed.
 func (e *Engine) takeAway(l *life) {
-	l.again = false
+	l.again, l.restarts = false, nil
 	switch l.state {
 	case lifeRunning, lifeReleasing:
 		e.note(Notice{Kind: NoticeTask, Task: l.id, Text: "taken away"})
@@ -276,7 +276,10 @@ func (e *Engine) noteRebalance(a group.Assigned) {
 func (e *Engine) topology() group.Topology {
 	t := group.Topology{Partitions: map[string]int32{}}
 	for _, s := range e.cfg.Specs {
-		sub := group.Subtopology{ID: s.Subtopology, Source: s.Source, Stateful: hasChangelogs(s), Hash: e.cfg.Hashes[s.Subtopology]}
+		sub := group.Subtopology{
+			ID: s.Subtopology, Source: s.Source, Stateful: hasChangelogs(s), Hash: e.cfg.Hashes[s.Subtopology],
+			Tasks: s.Tasks(func(topic string) int32 { return e.counts[topic] }),
+		}
 		for _, in := range s.Inputs {
 			sub.Topics = append(sub.Topics, in.Topic)
 			t.Partitions[in.Topic] = e.counts[in.Topic]

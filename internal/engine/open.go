@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -63,7 +64,7 @@ func (e *Engine) beginOpen(l *life) {
 // await begins to wait for all that the life needs in its role, but for its stores if they are open already.
 func (e *Engine) await(l *life) {
 	l.spec = e.specs[l.id.Subtopology]
-	l.done = make([]int64, len(l.spec.Inputs))
+	l.done, l.ids = make([]int64, len(l.spec.Inputs)), e.idsOf(l.spec)
 	stores := l.at != nil || len(l.spec.Stores) == 0
 	l.recoveries = nil
 	l.open = &openState{time: -1, stores: stores, logs: map[task.TopicPartition]logBounds{}, doubted: map[task.TopicPartition]int64{}}
@@ -230,7 +231,7 @@ func (e *Engine) offsetsFetched(ev OffsetsFetched) {
 }
 
 func (e *Engine) committedIs(l *life, input int, c CommittedOffset) {
-	if c.Offset < 0 {
+	if c.Offset < 0 || slices.Contains(l.restarts, l.spec.Inputs[input].Topic) { // what is committed may be of the topic before
 		l.open.offsets[input] = offsetNone
 		return
 	}
@@ -275,6 +276,9 @@ func (e *Engine) offsetsListed(ev OffsetsListed) {
 	}
 	if ev.Err != nil {
 		e.retryOpens("log bounds", ev.Err)
+		if errors.Is(ev.Err, kcode.UnknownTopicOrPartition) {
+			e.lookForTopics() // nothing of it is fetched as yet, and nobody else would notice soon that it is gone
+		}
 		return
 	}
 	e.opens.tries = 0

@@ -29,6 +29,12 @@ func (e *Engine) reads(topic string) bool {
 // vanished says that a topic was read because of a pattern and is not read any more.
 func (e *Engine) vanished(topic string) bool { return e.matches(topic) && !e.reads(topic) }
 
+// dispensable says that a commit is good without a topic that the coordinator does not know. At the end nobody looks any more whether one of a
+// pattern is gone, or comes back, and what was done of all others must not be done again because of it.
+func (e *Engine) dispensable(topic string) bool {
+	return e.vanished(topic) || e.state == Closing && e.matches(topic)
+}
+
 // appeared says that some topic matches a pattern and is not read yet.
 func (e *Engine) appeared(counts map[string]int32) bool {
 	for topic, n := range counts {
@@ -72,7 +78,7 @@ func (e *Engine) changed(l *life) bool {
 		return true
 	}
 	for i, tp := range l.inputs() {
-		if e.exists(tp) == l.absent(i) {
+		if e.exists(tp) == l.absent(i) || e.another(l, i) {
 			return true
 		}
 	}
@@ -102,9 +108,13 @@ func (e *Engine) renewAll() {
 
 // revise gives a life the inputs that its task has now, or stops the task for that.
 func (e *Engine) revise(l *life) {
+	if l.owned {
+		e.restartsOf(l)
+	}
 	switch {
 	case l.role != Active && l.state == lifeFollowing: // it reads changelogs only
 		l.spec, l.done = e.specs[l.id.Subtopology], make([]int64, len(e.specs[l.id.Subtopology].Inputs))
+		l.ids = e.idsOf(l.spec)
 		for i := range l.done {
 			l.done[i] = -1
 		}

@@ -102,7 +102,6 @@ func TestATaskBeginsAnewWithTheTopicsThatItHasNow(t *testing.T) {
 	require.Contains(t, w.told(id00), task.Close{})
 	w.step(TaskClosed{Task: id00, Epoch: old})
 	f := only[FetchOffsets](w)
-	in20 := task.TopicPartition{Topic: "in2", Partition: 0}
 	require.ElementsMatch(t, []task.TopicPartition{in0, in20}, f.Parts)
 	w.step(OffsetsFetched{Request: f.Request, Offsets: map[task.TopicPartition]CommittedOffset{in0: {Offset: 107}, in20: {Offset: 3}}})
 	start := only[StartTask](w)
@@ -178,14 +177,19 @@ func TestATopicOfAPatternThatIsGone(t *testing.T) {
 func TestACommitForATopicOfAPatternThatIsGone(t *testing.T) {
 	gone := task.TopicPartition{Topic: "in2", Partition: 0}
 	w := patterned(t, id00)
-	s := &sealedCommit{Sealed: &task.Sealed{Offsets: []task.InputOffset{{TopicPartition: in0}, {TopicPartition: gone}}}}
+	l := w.e.lives[id00]
+	l.sealed = &sealedCommit{Sealed: &task.Sealed{Offsets: []task.InputOffset{{TopicPartition: in0}, {TopicPartition: gone}}}}
 	ev := OffsetsCommitted{Codes: map[task.TopicPartition]kcode.Code{in0: kcode.None, gone: kcode.UnknownTopicOrPartition}}
-	_, code := w.e.worst(s, ev)
+	_, code := w.e.worst(l, ev)
 	require.Equal(t, kcode.None, code)
 	ev.Codes[in0] = kcode.UnknownTopicOrPartition
-	tp, code := w.e.worst(s, ev)
+	tp, code := w.e.worst(l, ev)
 	require.Equal(t, in0, tp, "which is read")
 	require.Equal(t, kcode.UnknownTopicOrPartition, code)
+	w.step(Close{})
+	l.sealed = &sealedCommit{Sealed: &task.Sealed{Offsets: []task.InputOffset{{TopicPartition: in0}}}}
+	_, code = w.e.worst(l, ev)
+	require.Equal(t, kcode.None, code, "nobody looks any more whether it is gone for good, and others must not be done again because of it")
 }
 
 // A round that begins looks at the topics of patterns, so that all members see a new one in the round that the first has asked for.
@@ -205,7 +209,6 @@ func TestARoundLooksAtTheTopicsOfPatterns(t *testing.T) {
 
 // A task that is being opened when its topics change is opened for those that there are then; what is answered of the ones before is good.
 func TestTopicsThatAppearWhileATaskIsOpened(t *testing.T) {
-	in20 := task.TopicPartition{Topic: "in2", Partition: 0}
 	t.Run("without stores", func(t *testing.T) {
 		w := newWorld(t, withPattern)
 		w.joinGroup()

@@ -300,7 +300,7 @@ func (e *Engine) settleRestore(l *life) {
 	start := StartTask{Task: l.id, Epoch: l.epoch, Stores: l.key, Spec: l.spec, Positions: slices.Clone(l.open.start), Committed: l.open.said, StreamTime: l.open.time}
 	start.Splits = l.open.splits
 	e.repeat(l, &start)
-	l.restore, l.open, l.owned = nil, nil, true
+	l.restore, l.open, l.owned, l.restarts = nil, nil, true, nil
 	e.promoted(l)
 	e.setLife(l, lifeRunning)
 	e.beginRecovery(l, start.Splits)

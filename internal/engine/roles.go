@@ -91,7 +91,7 @@ func (e *Engine) recast(l *life, role Role) {
 
 // holdBack makes a follower of a task that was made active and has not begun to process.
 func (e *Engine) holdBack(l *life, role Role) {
-	l.role = role
+	l.role, l.restarts = role, nil
 	if l.begun() {
 		e.beginFollow(l)
 		return
@@ -125,7 +125,7 @@ func (e *Engine) reborn(l *life) {
 		return
 	}
 	e.epochs++ // what comes of the last owner, or of what was asked for it, is not for the follower
-	l.role, l.epoch = l.then, e.epochs
+	l.role, l.epoch, l.restarts = l.then, e.epochs, nil
 	e.await(l)
 	e.setLife(l, lifeOpening)
 }

@@ -32,6 +32,7 @@ type route struct {
 	lost    bool  // out of range: waits for the log's bounds
 	listing bool
 	fresh   bool // fresh metadata is needed before it is fetched again
+	doubted bool // so before it is looked for in the log: its topic may be another one by now
 }
 
 func (r *routes) init() {
@@ -104,6 +105,7 @@ func (e *Engine) flushRoutes() {
 	ask := false
 	for _, r := range rs.sorted() {
 		rs.waiting = rs.waiting || r.lost
+		ask = ask || r.doubted
 		if r.broker >= 0 || r.lost {
 			continue
 		}
@@ -161,7 +163,7 @@ func (e *Engine) metadataKnown(ev MetadataKnown) {
 		rs.leaders = ev.Leaders
 	}
 	for _, r := range rs.all {
-		r.fresh = false
+		r.fresh, r.doubted = false, false
 	}
 	e.checkTopics(ev)
 }
@@ -184,6 +186,7 @@ func (e *Engine) checkTopics(ev MetadataKnown) {
 		n, ok := ev.Counts[topic]
 		if ok && n > 0 {
 			delete(e.routes.missing, topic)
+			changed = e.replaced(topic, ev.IDs[topic]) || changed
 			changed = changed || n > e.counts[topic]
 			continue
 		}
@@ -229,7 +232,7 @@ func (e *Engine) partStopped(ev PartFailed) {
 	e.routes.waiting = true
 	r.broker, r.offset = unknownLeader, ev.Offset
 	if ev.Code == kcode.OffsetOutOfRange {
-		r.lost = true
+		r.lost, r.doubted = true, e.matches(ev.Source.Topic)
 		return
 	}
 	delete(e.routes.all, ev.Source)
@@ -250,7 +253,7 @@ func (e *Engine) listLost() {
 	}
 	var tps []task.TopicPartition
 	for _, r := range rs.sorted() {
-		if r.lost {
+		if r.lost && !r.doubted {
 			r.listing = true
 			tps = append(tps, r.src.TopicPartition)
 		}

@@ -58,6 +58,7 @@ type Subtopology struct {
 	ID       int32
 	Source   string // by which versions of a program tell it; empty: its smallest topic
 	Topics   []string
+	Tasks    int32 // at least, however many partitions its topics have
 	Stateful bool
 	// Hash is over sources, stores and structure: members with equal hashes can take over each other's tasks.
 	Hash uint64

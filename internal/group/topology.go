@@ -38,8 +38,9 @@ func (x index) own(topic string) bool {
 	return has && !x.byID[id].Others
 }
 
-// partitions is how many tasks a subtopology has: as many as its widest topic has partitions.
+// partitions is how many tasks a subtopology has: as many as its widest topic has partitions, or more.
 func (x index) partitions(s Subtopology) (n int32) {
+	n = s.Tasks
 	for _, topic := range s.Topics {
 		n = max(n, x.Partitions[topic])
 	}

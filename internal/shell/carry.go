@@ -122,12 +122,12 @@ func (r *Runtime) refresh(ctx context.Context, a engine.RefreshMetadata) {
 		r.post(engine.MetadataKnown{Err: err})
 		return
 	}
-	ev := engine.MetadataKnown{Leaders: map[task.TopicPartition]engine.Leader{}, Counts: map[string]int32{}, All: a.All}
+	ev := engine.MetadataKnown{Leaders: map[task.TopicPartition]engine.Leader{}, Counts: map[string]int32{}, IDs: map[string][16]byte{}, All: a.All}
 	for name, t := range md.Topics {
 		if t.Err != kcode.None || a.All && !slices.Contains(a.Topics, name) && !r.cfg.Engine.Matches(name) {
 			continue
 		}
-		ev.Counts[name] = int32(len(t.Partitions))
+		ev.Counts[name], ev.IDs[name] = int32(len(t.Partitions)), t.ID
 		for i, p := range t.Partitions {
 			ev.Leaders[task.TopicPartition{Topic: name, Partition: int32(i)}] = engine.Leader{Broker: p.Leader, Epoch: p.LeaderEpoch}
 		}

@@ -278,7 +278,7 @@ func (d *Driver) restart(keepState, died bool) {
 // open starts a runner for each task.
 func (d *Driver) open() error {
 	for _, spec := range d.topology.Subtopologies {
-		for p := range d.tasks(spec) {
+		for p := range spec.Tasks(d.partitions) {
 			r, err := newRunner(d, spec, p)
 			if err != nil {
 				return err
@@ -287,14 +287,6 @@ func (d *Driver) open() error {
 		}
 	}
 	return nil
-}
-
-// tasks is how many there are of a subtopology.
-func (d *Driver) tasks(spec *task.Spec) (n int32) {
-	for _, in := range spec.Inputs {
-		n = max(n, d.partitions(in.Topic))
-	}
-	return n
 }
 
 // stop ends the tasks without a commit.

@@ -109,7 +109,7 @@ func (d *Driver) renew() error {
 	before := d.runners
 	d.runners = nil
 	for _, spec := range d.topology.Subtopologies {
-		for p := range d.tasks(spec) {
+		for p := range spec.Tasks(d.partitions) {
 			id := task.ID{Subtopology: spec.Subtopology, Partition: p}
 			i := slices.IndexFunc(before, func(r *runner) bool { return r.id == id })
 			if i >= 0 && before[i].spec == spec && slices.Equal(before[i].there, d.inputsOf(spec, p)) {

@@ -189,6 +189,32 @@ func TestRecordsOfADeletedTopicThatWaitToBeTriedAgain(t *testing.T) {
 	require.EqualValues(t, 1, d.Committed("orders.de", 0))
 }
 
+// What waits in a partition that only the deleted topic had is tried again, too: also by the next who has the task.
+func TestRecordsOfADeletedTopicThatWasWider(t *testing.T) {
+	fails := true
+	b := shipOrders(retry.KeyOrdered(retry.Backoff(time.Minute, time.Minute)), func(r streams.Record[string, string]) error {
+		if fails {
+			return errNoStock
+		}
+		return nil
+	})
+	d := streamstest.New(t, b, streamstest.Partitions("orders.de", 4), streamstest.Partitions("orders.fr", 1))
+	shipped := streamstest.Out(d, "shipped", serde.String, serde.String)
+	customers := []string{"ann", "bob", "eve", "joe", "kim", "leo", "mia", "ned"}
+	for _, customer := range customers {
+		require.NoError(t, order(d, "orders.de", customer))
+	}
+	fails = false
+	d.DeleteTopic("orders.de")
+	d.Restart(false)
+	d.AdvanceWallClock(2 * time.Minute)
+	var done []string
+	for _, r := range shipped.ReadKeyValues() {
+		done = append(done, r.Key)
+	}
+	require.ElementsMatch(t, customers, done)
+}
+
 func TestRecordsOfTheLastTopicOfAPatternWaitForAnother(t *testing.T) {
 	fails := false
 	b := streams.NewBuilder()

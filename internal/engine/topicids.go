@@ -1,0 +1,84 @@
+package engine
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/understudy-streams/understudy/task"
+)
+
+// topicID tells a topic from another of the same name, before it or after it. Zero is unknown: brokers before Kafka 2.8 tell none.
+type topicID = [16]byte
+
+// A topic that a pattern takes in may be deleted and made anew before anybody has noticed that it was gone. What is known of the one before, its
+// positions above all, says nothing of the one after: that is read from its beginning. Topics that are named are not looked at in this way: where
+// one is deleted something is wrong, and the policies for offsets that are not there say what becomes of that.
+
+// recognized takes in the ids of all topics, and returns them. Whoever is behind may still tell an id of before: that is not believed.
+func (e *Engine) recognized(ids map[string]topicID) map[string]topicID {
+	next := maps.Clone(ids)
+	for topic, id := range ids {
+		if e.replaced(topic, id) || e.past[id] {
+			next[topic] = e.ids[topic]
+		}
+	}
+	return next
+}
+
+// replaced takes in the id of a topic that exists, and reports whether it is another one than before.
+func (e *Engine) replaced(topic string, id topicID) bool {
+	was := e.ids[topic]
+	if !e.matches(topic) || id == was || id == (topicID{}) || was == (topicID{}) || e.past[id] {
+		return false
+	}
+	if e.past == nil {
+		e.past = map[topicID]bool{}
+	}
+	e.past[was] = true
+	e.ids[topic] = id
+	delete(e.first, topic)
+	for _, r := range e.routes.sorted() {
+		if r.src.Topic == topic { // where it was in the one before
+			e.removeRoute(r.src)
+		}
+	}
+	return true
+}
+
+// another says that a life was opened for another topic than the one that has the name of its input now.
+func (e *Engine) another(l *life, input int) bool {
+	topic := l.spec.Inputs[input].Topic
+	was, is := l.ids[input], e.ids[topic]
+	return was != is && was != (topicID{}) && is != (topicID{}) && e.matches(topic)
+}
+
+// outlived says that a partition which a life commits is not there any more: its topic is another one by now.
+func (e *Engine) outlived(l *life, tp task.TopicPartition) bool {
+	if e.cfg.Matches == nil {
+		return false
+	}
+	for i, in := range l.spec.Inputs {
+		if in.Topic == tp.Topic {
+			return e.another(l, i)
+		}
+	}
+	return false
+}
+
+// restartsOf notes of which topics a life, which ends now, knows nothing that is good for the next.
+func (e *Engine) restartsOf(l *life) {
+	for i, in := range l.spec.Inputs {
+		if e.another(l, i) && !slices.Contains(l.restarts, in.Topic) {
+			l.restarts = append(l.restarts, in.Topic)
+		}
+	}
+}
+
+// idsOf are those of the topics that a life is opened for.
+func (e *Engine) idsOf(s *task.Spec) []topicID {
+	ids := make([]topicID, len(s.Inputs))
+	for i, in := range s.Inputs {
+		ids[i] = e.ids[in.Topic]
+	}
+	return ids
+}
