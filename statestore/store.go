@@ -84,13 +84,17 @@ type StoreBatch struct {
 // Batch is one atomic write to the stores of one task: rows and the changelog positions that belong to them.
 type Batch struct {
 	Stores []StoreBatch
+	Urgent bool // a task waits for it: an Ingest may take several processors
+	// Taken, if there is one, is called by an Ingest that needs nothing any more of what the batch lies in, and has yet to make durable what it has
+	// made of it.
+	Taken func()
 }
 
 // NoPosition is the position of a store that has never been written: its changelog is read from the start.
 const NoPosition = int64(-1)
 
 // TaskStores are the stores of one task in a Backend. Readers belong to the task's goroutine; Apply, Ingest and Drop are called from the
-// writer pool, one at a time for one task.
+// writer pool, one at a time for one task. What a batch lies in is used again once Apply or Ingest has returned.
 type TaskStores interface {
 	// Reader returns a reader of the store with this index. Each call makes a new one, which is of use until ReleaseReaders or Close. It
 	// sees all that was written before it was made, and all that is written after.

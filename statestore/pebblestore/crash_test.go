@@ -100,7 +100,7 @@ func (r *crashRun) start() {
 func (r *crashRun) openDB(fs vfs.FS, before func(op, name string)) *DB {
 	d, err := Open(Options{Dir: "db", FS: cutFS{FS: fs, before: before}, Memory: 16 << 20, FlushRecords: 100})
 	require.NoError(r.t, err)
-	d.ingestMin = 500
+	d.ingestMin, d.wideMin = 500, 400
 	return d
 }
 
@@ -246,7 +246,7 @@ func (r *crashRun) burst() {
 
 // write makes a batch and puts it into the model. What it returns writes it.
 func (r *crashRun) write(n int, f func(*statestore.Batch) error, most int) func() error {
-	b := &statestore.Batch{}
+	b := &statestore.Batch{Urgent: r.position%2 == 0}
 	j := joint{task: n}
 	stores := 1 + r.rng.IntN(3) // bits
 	r.mu.Lock()

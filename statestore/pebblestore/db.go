@@ -47,6 +47,7 @@ type DB struct {
 	ingests   int       // numbers the table files
 	ingestMin int       // bytes below which a batch is applied, not ingested
 	tableMax  int       // bytes of rows after which a table to ingest ends
+	wideMin   int       // bytes of rows for which there is to be a goroutine, where somebody waits
 }
 
 var _ statestore.Backend = (*DB)(nil)
@@ -68,7 +69,7 @@ func Open(opts Options) (*DB, error) {
 		byID:    map[uint32]string{},
 		tasks:   map[statestore.TaskID]*taskStores{},
 
-		ingestMin: smallIngestBytes, tableMax: maxTableBytes,
+		ingestMin: smallIngestBytes, tableMax: maxTableBytes, wideMin: wideBytes,
 	}
 	d.health.flushed = func() {
 		select {

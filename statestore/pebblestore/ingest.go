@@ -56,13 +56,17 @@ func (t *taskStores) Ingest(b *statestore.Batch) error {
 
 // writeTables writes the batch into table files and returns their paths, also in case of an error.
 func (t *taskStores) writeTables(b *statestore.Batch) ([]string, error) {
-	w, _ := t.d.tables.Get().(*tableWriter)
-	if w == nil {
-		w = &tableWriter{d: t.d}
-	}
-	paths, err := w.end(w.write(t, b))
+	w := t.d.tableWriter()
+	paths, err := w.end(w.batch(t, b))
 	t.d.tables.Put(w) // not after a panic: it would go on with the table that it has begun
 	return paths, err
+}
+
+func (d *DB) tableWriter() *tableWriter {
+	if w, ok := d.tables.Get().(*tableWriter); ok {
+		return w
+	}
+	return &tableWriter{d: d}
 }
 
 func (d *DB) nextIngestPath() string {

@@ -20,6 +20,7 @@ type tableWriter struct {
 	buf         *bufio.Writer
 	sampler     sampler
 	compression *sstable.CompressionProfile
+	urgent      bool // somebody waits for the batch
 	paths       []string
 	order       statestore.Order
 	batches     []statestore.StoreBatch
@@ -28,21 +29,30 @@ type tableWriter struct {
 	warmed      byte // keeps what warm reads from being left out
 }
 
-// write writes positions, which come first, and rows, of each key the last one.
-func (w *tableWriter) write(t *taskStores, b *statestore.Batch) error {
+// batch writes positions, which come first, and rows, of each key the last one.
+func (w *tableWriter) batch(t *taskStores, b *statestore.Batch) error {
 	w.collect(t, b)
+	w.urgent = b.Urgent
 	w.compression = w.sampler.choose(w.batches)
 	for i := range w.batches {
 		if err := w.position(t, &w.batches[i]); err != nil {
 			return err
 		}
 	}
-	for i := range w.batches {
-		if err := w.rows(t.prefixes[w.batches[i].Store], w.batches[i].Changes); err != nil {
+	if len(w.batches) == 0 {
+		return nil
+	}
+	rest, last := w.batches[:len(w.batches)-1], &w.batches[len(w.batches)-1]
+	for i := range rest {
+		if err := w.rows(t.prefixes[rest[i].Store], rest[i].Changes, func() {}); err != nil {
 			return err
 		}
 	}
-	return nil
+	taken := b.Taken
+	if taken == nil {
+		taken = func() {}
+	}
+	return w.rows(t.prefixes[last.Store], last.Changes, taken)
 }
 
 // collect takes the batches of the stores in the order of their ids, all of one store as one.
@@ -74,8 +84,21 @@ func (w *tableWriter) position(t *taskStores, sb *statestore.StoreBatch) error {
 	return w.set()
 }
 
-func (w *tableWriter) rows(prefix []byte, changes []statestore.Change) error {
+// rows writes the rows of a store. It calls taken when it has read them.
+func (w *tableWriter) rows(prefix []byte, changes []statestore.Change, taken func()) error {
 	order := w.order.Sort(changes)
+	if n := w.width(changes); n > 1 {
+		return w.wide(n, prefix, changes, order, taken)
+	}
+	err := w.write(prefix, changes, order)
+	if err == nil {
+		taken()
+	}
+	return err
+}
+
+// write writes rows in the order that is given.
+func (w *tableWriter) write(prefix []byte, changes []statestore.Change, order []uint32) error {
 	for i, n := range order {
 		if i%warmAhead == 0 {
 			w.warm(changes, order[i:min(i+warmAhead, len(order))])

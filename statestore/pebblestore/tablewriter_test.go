@@ -3,6 +3,7 @@ package pebblestore
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -26,13 +27,14 @@ func allRows(t require.TestingT, ts statestore.TaskStores, stores int) (out []st
 }
 
 // What is ingested as tables is what the same batches are when they are applied: rows and deletions over older ones, several stores, a store
-// that comes twice, keys that come twice, many tables.
+// that comes twice, keys that come twice, many tables, several goroutines.
 func TestIngestIsAnApply(t *testing.T) {
 	specs := []statestore.Spec{{Name: "c", Ordered: true}, {Name: "a", Ordered: true}, {Name: "b", Ordered: true}}
 	rapid.Check(t, func(t *rapid.T) {
 		d, err := Open(Options{Dir: "db", FS: vfs.NewMem(), Memory: 16 << 20})
 		require.NoError(t, err)
 		d.ingestMin, d.tableMax = 0, rapid.SampledFrom([]int{1, 60, 64 << 20}).Draw(t, "table")
+		d.wideMin = rapid.SampledFrom([]int{1, 60, 200}).Draw(t, "wide")
 		var tasks [2]statestore.TaskStores
 		for i := range tasks {
 			tasks[i], err = d.Open(statestore.TaskID{Partition: int32(i)}, specs)
@@ -41,7 +43,13 @@ func TestIngestIsAnApply(t *testing.T) {
 		for range rapid.IntRange(1, 4).Draw(t, "batches") {
 			b := drawBatch(t, len(specs))
 			require.NoError(t, tasks[0].Apply(b))
+			var taken atomic.Int32
+			b.Taken = func() {
+				taken.Add(1)
+				spoil(b)
+			}
 			require.NoError(t, tasks[1].Ingest(b))
+			require.EqualValues(t, 1, taken.Load())
 			require.Equal(t, allRows(t, tasks[0], len(specs)), allRows(t, tasks[1], len(specs)))
 		}
 		for i, ts := range tasks {
@@ -57,15 +65,28 @@ func TestIngestIsAnApply(t *testing.T) {
 	})
 }
 
+// spoil uses what a batch lies in for something else.
+func spoil(b *statestore.Batch) {
+	for i := range b.Stores {
+		for _, c := range b.Stores[i].Changes {
+			for _, m := range [][]byte{c.Key, c.Value} {
+				for at := range m {
+					m[at] = 0xdb
+				}
+			}
+		}
+	}
+}
+
 // panickingFS panics when it makes its n-th table to be ingested.
 type panickingFS struct {
 	vfs.FS
-	left int
+	left atomic.Int32
 }
 
 func (f *panickingFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	if strings.HasPrefix(f.PathBase(name), ingestPrefix) {
-		if f.left--; f.left == 0 {
+		if f.left.Add(-1) == 0 {
 			panic("a fault of somebody's")
 		}
 	}
@@ -75,10 +96,17 @@ func (f *panickingFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, er
 func (f *panickingFS) Unwrap() vfs.FS { return f.FS }
 
 func TestAPanicLeavesNothingToTheNextIngest(t *testing.T) {
-	fs := &panickingFS{FS: vfs.NewMem(), left: 2}
+	for _, urgent := range []bool{false, true} {
+		t.Run(fmt.Sprint("urgent=", urgent), func(t *testing.T) { testPanicInAnIngest(t, urgent) })
+	}
+}
+
+func testPanicInAnIngest(t *testing.T, urgent bool) {
+	fs := &panickingFS{FS: vfs.NewMem()}
+	fs.left.Store(2)
 	d, err := Open(Options{Dir: "db", FS: fs})
 	require.NoError(t, err)
-	d.ingestMin, d.tableMax = 0, 1 // a table for each row
+	d.ingestMin, d.tableMax, d.wideMin = 0, 1, 1 // a table for each row
 	ts, err := d.Open(oneTask, []statestore.Spec{{Name: "rows", Ordered: true}})
 	require.NoError(t, err)
 	batch := func(keys ...string) *statestore.Batch {
@@ -86,7 +114,7 @@ func TestAPanicLeavesNothingToTheNextIngest(t *testing.T) {
 		for _, k := range keys {
 			sb.Changes = append(sb.Changes, statestore.Change{Key: []byte(k), Value: []byte("v")})
 		}
-		return &statestore.Batch{Stores: []statestore.StoreBatch{sb}}
+		return &statestore.Batch{Stores: []statestore.StoreBatch{sb}, Urgent: urgent}
 	}
 	require.Panics(t, func() { _ = ts.Ingest(batch("a", "b")) })
 	require.NoError(t, ts.Ingest(batch("c", "d")))
@@ -96,7 +124,7 @@ func TestAPanicLeavesNothingToTheNextIngest(t *testing.T) {
 }
 
 func drawBatch(t *rapid.T, stores int) *statestore.Batch {
-	b := &statestore.Batch{}
+	b := &statestore.Batch{Urgent: rapid.Bool().Draw(t, "urgent")}
 	for range rapid.IntRange(1, 4).Draw(t, "stores") {
 		sb := statestore.StoreBatch{
 			Store:    rapid.IntRange(0, stores-1).Draw(t, "store"),

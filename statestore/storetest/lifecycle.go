@@ -64,14 +64,31 @@ func testLargeIngest(t *testing.T, open func(*testing.T) statestore.Backend) {
 		b.Stores[0].Changes = append(b.Stores[0].Changes, c)
 	}
 	require.NoError(t, f.ts.Ingest(b))
+	spoil(b)
 	require.EqualValues(t, 10_000, f.ts.Position(0))
 	require.Equal(t, between(want, nil, nil, false), collect(t, f.ts.Reader(0).Scan(nil, nil, false)))
 
-	require.NoError(t, f.ts.Apply(one(0, 10_001, put("k0001", "newer", 1))))
+	b = one(0, 10_001, put("k0001", "newer", 1))
+	require.NoError(t, f.ts.Apply(b))
+	spoil(b)
 	got, found, err := f.ts.Reader(0).Get([]byte("k0001"))
 	require.NoError(t, err)
 	require.True(t, found)
 	require.Equal(t, "newer", string(got.Value))
+}
+
+// spoil uses the memory of a batch again.
+func spoil(b *statestore.Batch) {
+	for i := range b.Stores {
+		for _, c := range b.Stores[i].Changes {
+			for _, m := range [][]byte{c.Key, c.Value} {
+				for at := range m {
+					m[at] = 0xdb
+				}
+			}
+		}
+		clear(b.Stores[i].Changes)
+	}
 }
 
 func testWipeAndDrop(t *testing.T, open func(*testing.T) statestore.Backend) {
