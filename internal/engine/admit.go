@@ -20,7 +20,26 @@ const (
 const changeBytes = int(unsafe.Sizeof(statestore.Change{}))
 
 // restores lets restores begin.
-type restores struct{ waiting bool } // one may wait
+type restores struct {
+	waiting bool                // one may wait
+	heard   map[int32]time.Time // by broker: when a restore was last brought something from there
+}
+
+// heardOf notes that a restore was brought something.
+func (e *Engine) heardOf(l *life, p *restorePart) {
+	p.heard = e.now
+	if r := e.routes.all[l.source(p)]; r != nil && r.broker >= 0 {
+		e.restores.heard[r.broker] = e.now
+	}
+}
+
+// lastHeard is when a restore was last brought something, or another one from the same broker: they are read in turns.
+func (e *Engine) lastHeard(l *life, p *restorePart) time.Time {
+	if r := e.routes.all[l.source(p)]; r != nil && r.broker >= 0 && e.restores.heard[r.broker].After(p.heard) {
+		return e.restores.heard[r.broker]
+	}
+	return p.heard
+}
 
 // flushRestores lets the restores that wait begin, while what all of them may hold is within three bulk writes.
 func (e *Engine) flushRestores() {
@@ -42,7 +61,7 @@ func (e *Engine) admit() bool {
 			case p.waits && (next == nil || before(l, p, life, next)):
 				life, next = l, p
 			case p.begun && !p.waits && !p.done && !p.wiping:
-				bytes, reading := e.holds(p)
+				bytes, reading := e.holds(l, p)
 				all.add(bytes, reading)
 				if !l.urgent() {
 					copies.add(bytes, reading)
@@ -131,13 +150,13 @@ func (e *Engine) shareTails() {
 
 // holds returns what is to be counted for a restore that has begun, and 1 if it reads. Whoever has heard nothing for a while, because no
 // broker leads its partition perhaps, does not keep others waiting. Nor does a copy that has caught up: it is never far behind for long.
-func (e *Engine) holds(p *restorePart) (bytes, reading int) {
+func (e *Engine) holds(l *life, p *restorePart) (bytes, reading int) {
 	held := p.held()
 	if p.read >= p.end || p.tail && p.caught {
 		return held, 0
 	}
 	if held == 0 {
-		stalled := p.heard.Add(stalledAfter)
+		stalled := e.lastHeard(l, p).Add(stalledAfter)
 		if !e.now.Before(stalled) {
 			return 0, 0
 		}

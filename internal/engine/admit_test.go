@@ -90,6 +90,23 @@ func TestRestoreThatHearsNothingLetsOthersBegin(t *testing.T) {
 	require.Equal(t, stalledAfter, w.now.Sub(began), "it asks to be woken")
 }
 
+// Restores from one broker are read in turns: whoever waits for his hears nothing, and will take his room yet.
+func TestRestoreThatWaitsForItsTurnKeepsItsRoom(t *testing.T) {
+	w := restoringStores(t, nil, []string{"a", "b", "c"}, 1e6, 2e6, 3e6)
+	known := MetadataKnown{Leaders: map[task.TopicPartition]Leader{in0: {1, 5}, words0: {1, 5}}, Counts: map[string]int32{"in": 2, "words": 1}}
+	for _, log := range []string{"a", "b", "c"} {
+		known.Leaders[task.TopicPartition{Topic: log}], known.Counts[log] = Leader{1, 5}, 1
+	}
+	w.step(known)
+	began := w.now
+	for at := int64(0); w.now.Before(began.Add(3 * stalledAfter)); at++ {
+		w.step(Restored{Source: w.sourceOf(0, "a"), Batch: changelog(at+1, at)})
+		w.now = w.now.Add(stalledAfter / 2)
+		w.step(Tick{})
+	}
+	require.Equal(t, []string{"a", "b"}, w.began())
+}
+
 // The changes of a bulk write are made as large at once as they will be.
 func TestRestoreMakesRoomForItsChangesOnce(t *testing.T) {
 	w := restoring(t, func(c *Config) { c.RestoreBytes = 9_000 }, statestore.NoPosition, 0, 200)

@@ -135,6 +135,7 @@ func New(cfg Config) *Engine {
 		e.specs[s.Subtopology] = s
 	}
 	e.routes.init()
+	e.restores.heard = map[int32]time.Time{}
 	e.purge.init()
 	return e
 }
@@ -181,6 +182,8 @@ func (e *Engine) handle(ev Event) {
 		e.offsetsListed(ev)
 	case Restored:
 		e.restored(ev)
+	case Taken:
+		e.taken(ev)
 	case Applied:
 		e.applied(ev)
 	case EffectsDone:

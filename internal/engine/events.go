@@ -66,6 +66,11 @@ type (
 		Source FetchSource
 		Batch  *task.Batch
 	}
+	// Taken says that what the batch of an Apply lies in is needed no more. The write goes on, and is answered by Applied.
+	Taken struct {
+		Task  task.ID
+		Epoch uint64
+	}
 	// Applied answers Apply and Wipe.
 	Applied struct {
 		Task  task.ID
@@ -178,6 +183,7 @@ func (StoresOpened) engineEvent()     {}
 func (StoresClosed) engineEvent()     {}
 func (OffsetsListed) engineEvent()    {}
 func (Restored) engineEvent()         {}
+func (Taken) engineEvent()            {}
 func (Applied) engineEvent()          {}
 func (EffectsDone) engineEvent()      {}
 func (TaskSealed) engineEvent()       {}
@@ -266,6 +272,8 @@ type (
 		Epoch uint64
 		Store int
 	}
+	// Recycle gives back fetched batches of a changelog that nothing refers to any more: their rows are written.
+	Recycle struct{ Batches []*task.Batch }
 	// FreeReaders lets go of what the last owner of a task read its stores with; they stay open.
 	FreeReaders struct {
 		Task  task.ID
@@ -317,6 +325,7 @@ func (StartTask) engineAction()       {}
 func (ToTask) engineAction()          {}
 func (Apply) engineAction()           {}
 func (Wipe) engineAction()            {}
+func (Recycle) engineAction()         {}
 func (FreeReaders) engineAction()     {}
 func (ListStored) engineAction()      {}
 func (DropStored) engineAction()      {}

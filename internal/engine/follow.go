@@ -51,6 +51,8 @@ func (e *Engine) beginFollow(l *life) {
 		case p.done, !p.waits && !p.wiping && e.routes.all[l.source(p)] == nil: // it was read to its end
 			p.done = false
 			e.fetchPart(l, p)
+		default:
+			e.endRoute(l.source(p), 0)
 		}
 	}
 }

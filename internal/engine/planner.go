@@ -15,6 +15,10 @@ type PlannerConfig struct {
 	PartBytes int32         // of one partition in one answer, less where its consumer has less room; default 256 KiB (max.partition.fetch.bytes)
 	MaxBytes  int32         // of one answer; default 8 MiB (fetch.max.bytes)
 	Backoff   time.Duration // after an error; doubled up to 1 s; default 50 ms (retry.backoff.ms)
+	TurnBytes int32         // as PartBytes, with Turns; default 1 MiB
+	// Turns has the partitions that are known to have much to come asked for one at a time, each until it is full or half of its bound has come, and
+	// not all of them a little. See For.
+	Turns bool
 }
 
 func (c PlannerConfig) withDefaults() PlannerConfig {
@@ -23,6 +27,17 @@ func (c PlannerConfig) withDefaults() PlannerConfig {
 	c.PartBytes = cmp.Or(c.PartBytes, 256<<10)
 	c.MaxBytes = cmp.Or(c.MaxBytes, 8<<20)
 	c.Backoff = cmp.Or(c.Backoff, 50*time.Millisecond)
+	c.TurnBytes = cmp.Or(c.TurnBytes, 1<<20)
+	return c
+}
+
+// For is the configuration of a Planner that fetches for a purpose. Changelogs are read in turns: those that are read alike are there alike, so that
+// whoever writes their rows would have nothing to do while they are read, and then all of it at once.
+func (c PlannerConfig) For(p Purpose) PlannerConfig {
+	c = c.withDefaults()
+	if c.Turns = p == Restore; c.Turns {
+		c.PartBytes = min(c.TurnBytes, c.MaxBytes/2) // the rest is for those that have little
+	}
 	return c
 }
 
@@ -52,12 +67,15 @@ type FetchSource struct {
 type fetchPart struct {
 	src     FetchSource
 	offset  int64
+	end     int64 // nothing is asked for from there on; 0: there is none
 	epoch   int32
 	bound   int
 	held    int
 	asked   int32 // in the Fetch on the way, or in the last one
 	swells  int   // what a byte of the last answer weighs, at the least
 	full    bool
+	more    bool // its last answer says that there is much to come
+	taken   int  // bytes since its turn began
 	removed bool
 	retryAt time.Time
 	tries   int
@@ -70,21 +88,23 @@ func NewPlanner(cfg PlannerConfig) *Planner { return &Planner{cfg: cfg.withDefau
 type PlannerEvent interface{ plannerEvent() }
 
 type (
-	// FetchAdd begins to fetch a partition at an offset; Bound is in bytes, and so is Held, what its consumer has already. A source that is
-	// there already is replaced.
+	// FetchAdd begins to fetch a partition at an offset, and up to End, or without an end where that is 0. Bound is in bytes, and so is Held, what its
+	// consumer has already. A source that is there already is replaced.
 	FetchAdd struct {
 		Source      FetchSource
 		Offset      int64
+		End         int64
 		LeaderEpoch int32
 		Bound       int
 		Held        int
 	}
 	// FetchRemove ends it. What is on the way is dropped.
 	FetchRemove struct{ Source FetchSource }
-	// FetchBound changes the bound of a partition.
+	// FetchBound changes the bound of a partition, and its end.
 	FetchBound struct {
 		Source FetchSource
 		Bound  int
+		End    int64
 	}
 	// FetchConsumed gives room back.
 	FetchConsumed struct {
@@ -168,13 +188,15 @@ func (p *Planner) Step(now time.Time, ev PlannerEvent) []PlannerAction {
 	case FetchAdd:
 		p.remove(ev.Source)
 		p.parts = append(p.parts, &fetchPart{
-			src: ev.Source, offset: ev.Offset, epoch: ev.LeaderEpoch, bound: ev.Bound, held: ev.Held, full: ev.Held > 0 && ev.Held >= ev.Bound, swells: firstSwells,
+			src: ev.Source, offset: ev.Offset, end: ev.End, epoch: ev.LeaderEpoch, bound: ev.Bound, held: ev.Held,
+			full: ev.Held > 0 && ev.Held >= ev.Bound, swells: firstSwells,
 		})
 	case FetchRemove:
 		p.remove(ev.Source)
 	case FetchBound:
 		if i := p.find(ev.Source); i >= 0 {
-			p.parts[i].bound, p.parts[i].full = ev.Bound, p.parts[i].held >= ev.Bound
+			f := p.parts[i]
+			f.bound, f.end, f.full = ev.Bound, ev.End, f.held >= ev.Bound
 		}
 	case FetchConsumed:
 		p.consumed(ev)
@@ -247,14 +269,18 @@ func (p *Planner) plan() {
 	}
 	f := SendFetch{MaxWait: p.cfg.MaxWait, MaxBytes: p.cfg.MaxBytes}
 	p.sent = p.sent[:0]
+	turn := false // somebody has it
 	for _, part := range p.parts {
 		switch {
+		case part.end > 0 && part.offset >= part.end: // the broker would wait for more, and whoever comes next for its answer
 		case part.full:
 			f.MaxWait = p.cfg.ShortWait
 		case p.now.Before(part.retryAt):
 			p.wakeAt(part.retryAt)
 			f.MaxWait = p.cfg.ShortWait
+		case p.cfg.Turns && part.more && turn:
 		default:
+			turn = turn || part.more
 			p.sent = append(p.sent, part)
 			part.asked = p.room(part)
 			f.Parts = append(f.Parts, FetchAsk{TopicPartition: part.src.TopicPartition, Offset: part.offset, LeaderEpoch: part.epoch, MaxBytes: part.asked})
@@ -346,15 +372,25 @@ func movedCode(c kcode.Code) bool {
 
 func (p *Planner) deliver(f *fetchPart, b *task.Batch) {
 	if b == nil || b.Next <= f.offset {
+		f.more = false // whoever brings nothing keeps nobody waiting
 		return
 	}
-	f.offset = b.Next
+	f.offset, f.more = b.Next, b.Next < b.HighWatermark && b.Bytes >= int(f.asked)/2 // who follows a log is always a little behind
 	f.held += b.Bytes
+	f.taken += b.Bytes
 	f.swells = b.Bytes / max(int(f.asked), 1)
 	f.full = f.held >= f.bound
-	if i := p.find(f.src); i >= 0 { // served: to the end of the order
+	if !p.cfg.Turns || !f.more || f.full || f.taken >= f.bound/2 {
+		p.toEnd(f)
+	}
+	p.do(Deliver{Source: f.src, Batch: b})
+}
+
+// toEnd moves a partition that was served to the end of the order.
+func (p *Planner) toEnd(f *fetchPart) {
+	f.taken = 0
+	if i := p.find(f.src); i >= 0 {
 		copy(p.parts[i:], p.parts[i+1:])
 		p.parts[len(p.parts)-1] = f
 	}
-	p.do(Deliver{Source: f.src, Batch: b})
 }

@@ -207,3 +207,80 @@ func TestPlannerDropsWhatWasRemovedOnTheWay(t *testing.T) {
 	require.Empty(t, b.delivered)
 	require.Equal(t, int64(50), b.last().Parts[0].Offset)
 }
+
+// Whoever restores would have nothing to write while all changelogs are read alike, and then all at once.
+func TestPlannerReadsWhatHasMuchToComeInTurns(t *testing.T) {
+	b := newPlannerBench(PlannerConfig{MaxBytes: 8 << 20, PartBytes: 10}.For(Restore))
+	s := []FetchSource{src("log", 0), src("log", 1), src("log", 2)}
+	much := func(i int, next int64) FetchedPart {
+		a := answer(s[i], next, 1<<20)
+		a.Batch.HighWatermark = 1e6
+		return a
+	}
+	little := func(i int, next int64) FetchedPart { // it is written to meanwhile
+		a := answer(s[i], next, 100)
+		a.Batch.HighWatermark = next + 1
+		return a
+	}
+	asked := func() (parts []int32) {
+		for _, p := range b.last().Parts {
+			parts = append(parts, p.Partition)
+		}
+		return parts
+	}
+	for i := range s {
+		b.step(FetchAdd{Source: s[i], Bound: 8 << 20})
+	}
+	b.step(FetchAnswered{Parts: []FetchedPart{much(0, 1)}})
+	require.Equal(t, []int32{0, 1, 2}, asked(), "of the others nothing is known yet")
+	require.EqualValues(t, 1<<20, b.last().Parts[0].MaxBytes)
+	b.step(FetchAnswered{Parts: []FetchedPart{much(0, 2), much(1, 1), little(2, 1)}})
+	require.Equal(t, []int32{0, 2}, asked(), "one that has much, and whoever follows its log")
+	b.step(FetchAnswered{Parts: []FetchedPart{much(0, 3), little(2, 2)}})
+	require.Equal(t, []int32{0, 2}, asked())
+	b.step(FetchAnswered{Parts: []FetchedPart{much(0, 4)}})
+	require.Equal(t, []int32{1, 2}, asked(), "half of its bound has come")
+	b.step(FetchAnswered{Parts: []FetchedPart{{TopicPartition: s[1].TopicPartition, Code: kcode.Unknown}}})
+	require.Equal(t, []int32{2, 0}, asked(), "who cannot be read keeps nobody waiting")
+	b.step(FetchAnswered{Parts: []FetchedPart{much(0, 5)}})
+	b.now = b.now.Add(time.Second)
+	b.step(FetchAnswered{Parts: []FetchedPart{much(0, 6)}})
+	require.Equal(t, []int32{1, 2}, asked(), "its turn was kept")
+	b.step(FetchConsumed{Source: s[0], Bytes: 6 << 20})
+	b.step(FetchAnswered{Parts: []FetchedPart{{TopicPartition: s[1].TopicPartition, Batch: &task.Batch{Next: 1, HighWatermark: 1e6}}}})
+	require.Equal(t, []int32{1, 2, 0}, asked(), "who brings nothing does not either")
+}
+
+func TestPlannerGivesTheTurnOnWhereSomebodyIsFull(t *testing.T) {
+	b := newPlannerBench(PlannerConfig{}.For(Restore))
+	full, other := src("log", 0), src("log", 1)
+	much := func(s FetchSource, next int64) FetchedPart {
+		a := answer(s, next, 1<<20)
+		a.Batch.HighWatermark = 1e6
+		return a
+	}
+	b.step(FetchAdd{Source: full, Bound: 4 << 20, Held: 3 << 20})
+	b.step(FetchAdd{Source: other, Bound: 4 << 20})
+	b.step(FetchAnswered{Parts: []FetchedPart{much(full, 1)}})
+	b.step(FetchAnswered{Parts: []FetchedPart{much(other, 1)}})
+	b.step(FetchConsumed{Source: full, Bytes: 4 << 20})
+	b.step(FetchAnswered{Parts: []FetchedPart{much(other, 2)}})
+	require.Len(t, b.last().Parts, 1)
+	require.Equal(t, full.TopicPartition, b.last().Parts[0].TopicPartition, "the other one has had its turn")
+}
+
+func TestPlannerAsksForNothingBeyondAnEnd(t *testing.T) {
+	b := newPlannerBench(PlannerConfig{})
+	ends, follows := src("log", 0), src("log", 1)
+	b.step(FetchAdd{Source: ends, Offset: 5, End: 9, Bound: 1 << 20})
+	b.step(FetchAnswered{Parts: []FetchedPart{answer(ends, 8, 10)}})
+	require.Len(t, b.sent, 2)
+	b.step(FetchAnswered{Parts: []FetchedPart{answer(ends, 9, 10)}})
+	require.Len(t, b.sent, 2, "the broker would wait until there is more")
+	b.step(FetchAdd{Source: follows, Offset: 5, Bound: 1 << 20})
+	require.Len(t, b.sent, 3)
+	require.Len(t, b.last().Parts, 1)
+	b.step(FetchBound{Source: ends, Bound: 1 << 20})
+	b.step(FetchAnswered{Parts: []FetchedPart{answer(follows, 6, 10)}})
+	require.Len(t, b.last().Parts, 2, "it has no end any more")
+}

@@ -35,10 +35,12 @@ type restorePart struct {
 	records int64
 
 	changes []statestore.Change
+	batches []*task.Batch // that the changes lie in
 	bytes   int
-	writing int64 // the position of the write on the way, or -1
-	weight  int   // bytes to give back when it is done
-	handed  int   // changes in it
+	writing int64         // the position of the write on the way, or -1
+	written []*task.Batch // that what it writes lies in
+	weight  int           // bytes to give back when it is done
+	handed  int           // changes in it
 	done    bool
 }
 
@@ -79,6 +81,7 @@ func (e *Engine) endPart(l *life, p *restorePart) {
 		e.removeRoute(l.source(p))
 	case p.waits:
 	default:
+		e.endRoute(l.source(p), p.end)
 		e.writePart(l, p)
 	}
 }
@@ -87,6 +90,7 @@ func (e *Engine) endPart(l *life, p *restorePart) {
 func (e *Engine) anewPart(l *life, p *restorePart) {
 	e.removeRoute(l.source(p))
 	p.pos, p.writing, p.changes, p.bytes, p.weight, p.handed, p.records = p.first, -1, nil, 0, 0, 0, 0
+	p.batches, p.written = nil, nil // of a write that is on the way, too: it still reads them
 	p.waits, p.wipe, p.caught, p.share = false, true, false, 0
 	e.beginPart(l, p)
 }
@@ -138,6 +142,9 @@ func (e *Engine) readPart(l *life, p *restorePart) {
 		e.note(Notice{Kind: NoticeRestoreBegin, Task: l.id, Role: l.role, Part: p.tp, Position: p.pos, End: p.end})
 	}
 	e.addRoute(l.source(p), Restore, p.read, e.bound(p))
+	if !p.tail {
+		e.endRoute(l.source(p), p.end)
+	}
 	if p.tail && p.caught {
 		e.shareTails()
 	}
@@ -152,9 +159,10 @@ func (e *Engine) restored(ev Restored) {
 	if p == nil || p.done || p.waits || p.wiping || ev.Batch.From > p.read {
 		return // of a reading that was given up: what lies before it would be missing
 	}
-	p.heard = e.now
+	e.heardOf(l, p)
 	if ev.Batch.Next <= p.read { // the answer to a reading before this one: older rows must not come over newer ones
 		e.consumed(l.source(p), Restore, ev.Batch.Bytes)
+		e.do(Recycle{Batches: []*task.Batch{ev.Batch}})
 		return
 	}
 	e.makeRoom(p, ev.Batch)
@@ -170,6 +178,7 @@ func (e *Engine) restored(ev Restored) {
 		p.records++
 		p.changes = append(p.changes, statestore.Change{Key: r.Key, Value: r.Value, Timestamp: r.Timestamp})
 	}
+	p.batches = append(p.batches, ev.Batch)
 	p.read = ev.Batch.Next
 	if p.tail {
 		p.end = max(p.read, ev.Batch.HighWatermark)
@@ -233,11 +242,12 @@ func (e *Engine) writePart(l *life, p *restorePart) {
 		return
 	}
 	p.writing, p.weight, p.handed, p.wrote = p.read, p.bytes, len(p.changes), e.now
-	b := &statestore.Batch{Stores: []statestore.StoreBatch{{Store: p.store, Changes: p.changes, Position: p.read}}}
+	b := &statestore.Batch{Urgent: l.urgent(), Stores: []statestore.StoreBatch{{Store: p.store, Changes: p.changes, Position: p.read}}}
 	l.ops = append(l.ops, storeOp{part: p, batch: b})
 	bulk := !p.tail || p.pos < p.goal || p.weight >= bulkTail
 	e.do(Apply{Task: l.id, Epoch: l.key, Bulk: bulk, Batch: b})
-	p.changes, p.bytes = nil, 0
+	p.written = p.batches
+	p.changes, p.batches, p.bytes = nil, nil, 0
 }
 
 func (e *Engine) partWiped(l *life, p *restorePart) {
@@ -246,13 +256,34 @@ func (e *Engine) partWiped(l *life, p *restorePart) {
 	e.settleRestore(l)
 }
 
+// taken lets others have the memory of a write that is on the way.
+func (e *Engine) taken(ev Taken) {
+	l := e.holder(ev.Task, ev.Epoch)
+	if l == nil || len(l.ops) == 0 {
+		return
+	}
+	if p := l.ops[0].part; p != nil && p.writing >= 0 && !p.wiping {
+		e.freeWritten(l, p)
+	}
+}
+
+// freeWritten gives back what a write lies in, once.
+func (e *Engine) freeWritten(l *life, p *restorePart) {
+	if p.weight > 0 {
+		e.consumed(l.source(p), Restore, p.weight)
+	}
+	if len(p.written) > 0 {
+		e.do(Recycle{Batches: p.written})
+	}
+	p.weight, p.handed, p.written = 0, 0, nil
+}
+
 func (e *Engine) partApplied(l *life, p *restorePart) {
 	if p.writing < 0 || p.wiping {
 		return // it was begun anew meanwhile: the wipe comes behind this write
 	}
 	p.pos, p.writing, p.heard = p.writing, -1, e.now
-	e.consumed(l.source(p), Restore, p.weight)
-	p.weight, p.handed = 0, 0
+	e.freeWritten(l, p)
 	e.progress(l, p)
 	if p.pos >= p.end && !p.tail {
 		p.done = true

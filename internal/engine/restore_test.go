@@ -69,7 +69,7 @@ func TestRestoreReadsFromThePosition(t *testing.T) {
 	w.metadata()
 	add := only[Fetch](w)
 	require.Equal(t, Restore, add.Purpose)
-	require.Equal(t, FetchAdd{Source: w.source(), Offset: 4, LeaderEpoch: 5, Bound: 8 << 20}, add.Event)
+	require.Equal(t, FetchAdd{Source: w.source(), Offset: 4, End: 8, LeaderEpoch: 5, Bound: 8 << 20}, add.Event)
 
 	w.step(Restored{Source: w.source(), Batch: changelog(6, 4, 5)})
 	require.Empty(t, acted[Apply](w), "it waits for more: bulk writes are large")
@@ -262,4 +262,62 @@ func TestRestoreProgressIsTold(t *testing.T) {
 		w.step(Applied{Task: id10, Epoch: w.epoch(id10)})
 	}
 	require.Len(t, w.notices(NoticeRestore), 1, "once a second at most")
+}
+
+func TestWhatARestoreHasWrittenIsUsedAgain(t *testing.T) {
+	w := restoring(t, func(c *Config) { c.RestoreBytes = 250 }, statestore.NoPosition, 0, 8)
+	w.metadata()
+	first, second, third := changelog(1, 0), changelog(2, 1), changelog(4, 2, 3)
+	w.step(Restored{Source: w.source(), Batch: first})
+	w.step(Restored{Source: w.source(), Batch: second})
+	require.Len(t, acted[Apply](w), 1)
+	w.step(Restored{Source: w.source(), Batch: third})
+	require.Empty(t, ever[Recycle](w), "it is being written")
+	w.step(Applied{Task: id10, Epoch: w.epoch(id10)})
+	require.Equal(t, []*task.Batch{first, second}, only[Recycle](w).Batches)
+	late := changelog(3, 1, 2)
+	w.step(Restored{Source: w.source(), Batch: late})
+	require.Equal(t, []*task.Batch{late}, only[Recycle](w).Batches, "nothing of it was new")
+	w.step(Applied{Task: id10, Epoch: w.epoch(id10)})
+	require.Equal(t, []*task.Batch{third}, only[Recycle](w).Batches)
+}
+
+// A restore that begins anew leaves to the garbage collector what a write still reads.
+func TestWhatIsBeingWrittenIsNotUsedAgain(t *testing.T) {
+	w := restoring(t, func(c *Config) { c.RestoreBytes = 100 }, statestore.NoPosition, 0, 8)
+	w.metadata()
+	w.step(Restored{Source: w.source(), Batch: changelog(2, 0, 1)})
+	require.Len(t, acted[Apply](w), 1)
+	w.step(PartStopped{PartFailed{Source: w.source(), Offset: 2, Code: kcode.OffsetOutOfRange}})
+	w.after(w.e.cfg.Backoff)
+	lists := ever[ListOffsets](w)
+	w.listed(lists[len(lists)-1], 6, 8)
+	w.step(Applied{Task: id10, Epoch: w.epoch(id10)}) // of the write
+	w.step(Applied{Task: id10, Epoch: w.epoch(id10)}) // of the wipe
+	require.Empty(t, ever[Recycle](w))
+}
+
+// What a write has read is free before it is durable.
+func TestWhatAWriteHasTakenIsUsedAgain(t *testing.T) {
+	w := restoring(t, func(c *Config) { c.RestoreBytes = 100 }, statestore.NoPosition, 0, 8)
+	w.metadata()
+	first := changelog(2, 0, 1)
+	w.step(Restored{Source: w.source(), Batch: first})
+	require.Len(t, acted[Apply](w), 1)
+	w.step(Taken{Task: id10, Epoch: w.epoch(id10)})
+	require.Equal(t, []*task.Batch{first}, only[Recycle](w).Batches)
+	require.Equal(t, FetchConsumed{Source: w.source(), Bytes: 200}, only[Fetch](w).Event)
+	w.step(Restored{Source: w.source(), Batch: changelog(4, 2, 3)})
+	require.Empty(t, acted[Apply](w), "one write at a time")
+	w.step(Applied{Task: id10, Epoch: w.epoch(id10)})
+	require.Len(t, acted[Apply](w), 1)
+	require.Empty(t, acted[Recycle](w), "once")
+	require.Empty(t, acted[Fetch](w), "once")
+
+	w.step(PartStopped{PartFailed{Source: w.source(), Offset: 4, Code: kcode.OffsetOutOfRange}})
+	w.after(w.e.cfg.Backoff)
+	lists := ever[ListOffsets](w)
+	w.listed(lists[len(lists)-1], 6, 8)
+	w.step(Taken{Task: id10, Epoch: w.epoch(id10)})
+	require.Empty(t, acted[Recycle](w), "it is begun anew")
 }

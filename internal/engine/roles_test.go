@@ -373,3 +373,34 @@ func TestCopyThatHasPassedWhatWasTheEndIsToldToBeRestored(t *testing.T) {
 	w.step(Applied{Task: id10, Epoch: w.key(id10)})
 	require.Len(t, w.notices(NoticeRestoreEnd), 1, "once")
 }
+
+// Nothing is asked for beyond the end of a restore: the answer would be waited for by whoever is read next.
+func TestFetchesEndWhereARestoreDoes(t *testing.T) {
+	bounds := func(w *world) (ends []int64) {
+		for _, f := range ever[Fetch](w) {
+			if b, ok := f.Event.(FetchBound); ok {
+				ends = append(ends, b.End)
+			}
+		}
+		return ends
+	}
+	t.Run("a copy is read without an end, and has one when it is promoted", func(t *testing.T) {
+		w := following(t, nil, Standby)
+		require.Zero(t, only[Fetch](w).Event.(FetchAdd).End)
+		w.learnt()
+		w.rebalance()
+		w.assign([]task.ID{id10})
+		w.committedAt(100, latest[FetchOffsets](w))
+		w.listed(latest[ListOffsets](w), 0, 9)
+		require.Equal(t, []int64{9}, bounds(w))
+	})
+	t.Run("a restore that becomes a copy is read on", func(t *testing.T) {
+		w := restoring(t, nil, statestore.NoPosition, 0, 8)
+		w.metadata()
+		require.Equal(t, int64(8), only[Fetch](w).Event.(FetchAdd).End)
+		w.rebalance()
+		w.assignPlan(copyPlan(Standby))
+		w.listed(latest[ListOffsets](w), 0, 8)
+		require.Equal(t, []int64{0}, bounds(w))
+	})
+}

@@ -27,6 +27,7 @@ type route struct {
 	src     FetchSource
 	purpose Purpose
 	offset  int64
+	end     int64 // 0: there is none
 	bound   int
 	broker  int32 // where it is being fetched, or unknownLeader
 	lost    bool  // out of range: waits for the log's bounds
@@ -70,8 +71,22 @@ func (e *Engine) boundRoute(src FetchSource, bound int) {
 		return
 	}
 	r.bound = bound
+	e.tellRoute(r)
+}
+
+// endRoute changes up to where a partition is fetched.
+func (e *Engine) endRoute(src FetchSource, end int64) {
+	r := e.routes.all[src]
+	if r == nil || r.end == end {
+		return
+	}
+	r.end = end
+	e.tellRoute(r)
+}
+
+func (e *Engine) tellRoute(r *route) {
 	if r.broker >= 0 {
-		e.do(Fetch{Purpose: r.purpose, Broker: r.broker, Event: FetchBound{Source: src, Bound: bound}})
+		e.do(Fetch{Purpose: r.purpose, Broker: r.broker, Event: FetchBound{Source: r.src, Bound: r.bound, End: r.end}})
 	}
 }
 
@@ -112,7 +127,7 @@ func (e *Engine) flushRoutes() {
 		if leader, ok := rs.leaders[r.src.TopicPartition]; ok && leader.Broker >= 0 && !r.fresh {
 			r.broker = leader.Broker
 			e.do(Fetch{Purpose: r.purpose, Broker: r.broker, Event: FetchAdd{
-				Source: r.src, Offset: r.offset, LeaderEpoch: leader.Epoch, Bound: r.bound,
+				Source: r.src, Offset: r.offset, End: r.end, LeaderEpoch: leader.Epoch, Bound: r.bound,
 			}})
 			continue
 		}

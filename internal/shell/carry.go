@@ -51,6 +51,8 @@ func (r *Runtime) carry(a engine.Action) {
 		r.stores.apply(a)
 	case engine.Wipe:
 		r.stores.wipe(a)
+	case engine.Recycle:
+		r.cfg.Client.Recycle(a.Batches)
 	case engine.FreeReaders:
 		r.stores.freeReaders(a)
 	case engine.ListStored:

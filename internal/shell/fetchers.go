@@ -123,7 +123,7 @@ type fetchLoop struct {
 }
 
 func newFetchLoop(f *fetchers, key loopKey) *fetchLoop {
-	return &fetchLoop{f: f, key: key, box: newMailbox[engine.PlannerEvent](), wake: newWakeup(time.Now), planner: engine.NewPlanner(f.host.planner),
+	return &fetchLoop{f: f, key: key, box: newMailbox[engine.PlannerEvent](), wake: newWakeup(time.Now), planner: engine.NewPlanner(f.host.planner.For(key.purpose)),
 		ends: map[task.TopicPartition]*end{}}
 }
 
@@ -144,7 +144,7 @@ func (l *fetchLoop) run(ctx context.Context) {
 			ask = nil
 			ev := l.fetch(ctx, a)
 			l.f.host.answered(ctx, fmt.Sprintf("fetch from broker %d", l.key.broker), ev.Err)
-			ask = l.step(ev, ask)
+			ask = l.answered(ev)
 			idle.Reset(l.f.idle)
 		} else {
 			select {
@@ -160,14 +160,26 @@ func (l *fetchLoop) run(ctx context.Context) {
 				idle.Reset(l.f.idle)
 			}
 		}
-		l.evs = l.box.take(l.evs)
-		for _, ev := range l.evs {
-			ask = l.step(ev, ask)
-		}
+		ask = l.takeIn(ask)
 		if l.wake.due(time.Now()) {
 			ask = l.step(engine.PlannerTick{}, ask)
 		}
 	}
+}
+
+// answered tells the planner what has come meanwhile, and then the answer: else the next fetch is for what nobody wants any more, and may wait for
+// more of that while others wait for the fetch.
+func (l *fetchLoop) answered(ev engine.FetchAnswered) *engine.SendFetch {
+	return l.step(ev, l.takeIn(nil))
+}
+
+// takeIn tells the planner what has come.
+func (l *fetchLoop) takeIn(ask *engine.SendFetch) *engine.SendFetch {
+	l.evs = l.box.take(l.evs)
+	for _, ev := range l.evs {
+		ask = l.step(ev, ask)
+	}
+	return ask
 }
 
 // step tells the planner something; a fetch that it asks for is carried out by the loop, as it blocks.

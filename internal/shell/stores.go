@@ -196,6 +196,7 @@ func (s *stores) apply(a engine.Apply) {
 	ts := s.of(a.Task, a.Epoch)
 	write := func() error { return ts.Apply(a.Batch) }
 	if a.Bulk {
+		a.Batch.Taken = func() { s.r.post(engine.Taken{Task: a.Task, Epoch: a.Epoch}) }
 		write = func() error {
 			if err := s.r.disk.gate(bytesOf(a.Batch)); err != nil {
 				return err

@@ -91,7 +91,7 @@ func (h *host) start() {
 			Recover:    h.w.recovery.above,
 			PurgeEvery: 2*session + time.Second, RefreshEvery: 5 * time.Second, OutOfRange: func(string) engine.Reset { return engine.ResetStop },
 		},
-		Sender: engine.SenderConfig{BatchBytes: 500, MaxBatch: 2000}, Planner: engine.PlannerConfig{MaxWait: m.fetchWait, PartBytes: 400},
+		Sender: engine.SenderConfig{BatchBytes: 500, MaxBatch: 2000}, Planner: engine.PlannerConfig{MaxWait: m.fetchWait, PartBytes: 400, TurnBytes: 400},
 		NewTask: func(c task.Config) task.Config {
 			c.Partitions, c.CommitInterval = func(string) int32 { return h.w.cfg.Parts }, m.commit
 			return c

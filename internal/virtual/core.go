@@ -69,6 +69,7 @@ func (p *Process) Carry(a engine.Action) {
 	case engine.Wake:
 		p.wake.set(p.World, a.At, p, func() { p.step(engine.Tick{}) })
 	case engine.AskLag: // nobody looks at gauges here
+	case engine.Recycle:
 	case engine.Done:
 		p.watch.Exited(a.Err)
 	}

@@ -40,7 +40,7 @@ func (f *fetchers) event(purpose engine.Purpose, broker int32, ev engine.Planner
 	key := loopKey{purpose, broker}
 	l := f.loops[key]
 	if l == nil {
-		l = &fetchLoop{f: f, key: key, planner: engine.NewPlanner(f.p.cfg.Planner)}
+		l = &fetchLoop{f: f, key: key, planner: engine.NewPlanner(f.p.cfg.Planner.For(purpose))}
 		f.loops[key] = l
 	}
 	switch ev := ev.(type) {
