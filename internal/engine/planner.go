@@ -15,7 +15,7 @@ type PlannerConfig struct {
 	PartBytes int32         // of one partition in one answer, less where its consumer has less room; default 256 KiB (max.partition.fetch.bytes)
 	MaxBytes  int32         // of one answer; default 8 MiB (fetch.max.bytes)
 	Backoff   time.Duration // after an error; doubled up to 1 s; default 50 ms (retry.backoff.ms)
-	TurnBytes int32         // as PartBytes, with Turns; default 1 MiB
+	TurnBytes int32         // as PartBytes, with Turns; default 4 MiB
 	// Turns has the partitions that are known to have much to come asked for one at a time, each until it is full or half of its bound has come, and
 	// not all of them a little. See For.
 	Turns bool
@@ -27,12 +27,13 @@ func (c PlannerConfig) withDefaults() PlannerConfig {
 	c.PartBytes = cmp.Or(c.PartBytes, 256<<10)
 	c.MaxBytes = cmp.Or(c.MaxBytes, 8<<20)
 	c.Backoff = cmp.Or(c.Backoff, 50*time.Millisecond)
-	c.TurnBytes = cmp.Or(c.TurnBytes, 1<<20)
+	c.TurnBytes = cmp.Or(c.TurnBytes, 4<<20)
 	return c
 }
 
 // For is the configuration of a Planner that fetches for a purpose. Changelogs are read in turns: those that are read alike are there alike, so that
-// whoever writes their rows would have nothing to do while they are read, and then all of it at once.
+// whoever writes their rows would have nothing to do while they are read, and then all of it at once. And much at a time: a broker cuts the last batch
+// of an answer, which is fetched again, and batches of changelogs are large.
 func (c PlannerConfig) For(p Purpose) PlannerConfig {
 	c = c.withDefaults()
 	if c.Turns = p == Restore; c.Turns {
@@ -282,12 +283,16 @@ func (p *Planner) plan() {
 		default:
 			turn = turn || part.more
 			p.sent = append(p.sent, part)
-			part.asked = p.room(part)
+			part.asked = p.room(part, p.cfg.PartBytes)
 			f.Parts = append(f.Parts, FetchAsk{TopicPartition: part.src.TopicPartition, Offset: part.offset, LeaderEpoch: part.epoch, MaxBytes: part.asked})
 		}
 	}
 	if len(f.Parts) == 0 {
 		return // a FetchConsumed or a tick comes
+	}
+	if p.cfg.Turns && len(p.sent) == 1 {
+		p.sent[0].asked = p.room(p.sent[0], min(p.cfg.TurnBytes, p.cfg.MaxBytes))
+		f.Parts[0].MaxBytes = p.sent[0].asked
 	}
 	p.onWay = true
 	p.do(f)
@@ -301,8 +306,8 @@ const firstSwells = 4
 
 // room is how much may come without going far beyond the bound. A batch may weigh more than the bytes that are asked for, with compressed
 // records many times more.
-func (p *Planner) room(f *fetchPart) int32 {
-	return int32(min(max((f.bound-f.held)/max(f.swells, 1), leastAsk), int(p.cfg.PartBytes)))
+func (p *Planner) room(f *fetchPart, most int32) int32 {
+	return int32(min(max((f.bound-f.held)/max(f.swells, 1), leastAsk), int(most)))
 }
 
 func (p *Planner) answered(ev FetchAnswered) {

@@ -210,7 +210,7 @@ func TestPlannerDropsWhatWasRemovedOnTheWay(t *testing.T) {
 
 // Whoever restores would have nothing to write while all changelogs are read alike, and then all at once.
 func TestPlannerReadsWhatHasMuchToComeInTurns(t *testing.T) {
-	b := newPlannerBench(PlannerConfig{MaxBytes: 8 << 20, PartBytes: 10}.For(Restore))
+	b := newPlannerBench(PlannerConfig{MaxBytes: 8 << 20, PartBytes: 10, TurnBytes: 1 << 20}.For(Restore))
 	s := []FetchSource{src("log", 0), src("log", 1), src("log", 2)}
 	much := func(i int, next int64) FetchedPart {
 		a := answer(s[i], next, 1<<20)
@@ -252,7 +252,7 @@ func TestPlannerReadsWhatHasMuchToComeInTurns(t *testing.T) {
 }
 
 func TestPlannerGivesTheTurnOnWhereSomebodyIsFull(t *testing.T) {
-	b := newPlannerBench(PlannerConfig{}.For(Restore))
+	b := newPlannerBench(PlannerConfig{TurnBytes: 1 << 20}.For(Restore))
 	full, other := src("log", 0), src("log", 1)
 	much := func(s FetchSource, next int64) FetchedPart {
 		a := answer(s, next, 1<<20)
@@ -283,4 +283,15 @@ func TestPlannerAsksForNothingBeyondAnEnd(t *testing.T) {
 	b.step(FetchBound{Source: ends, Bound: 1 << 20})
 	b.step(FetchAnswered{Parts: []FetchedPart{answer(follows, 6, 10)}})
 	require.Len(t, b.last().Parts, 2, "it has no end any more")
+}
+
+// Who has little is not left without room by who has much.
+func TestPlannerLeavesRoomToThoseBesideATurn(t *testing.T) {
+	b := newPlannerBench(PlannerConfig{MaxBytes: 3 << 20}.For(Restore))
+	b.step(FetchAdd{Source: src("log", 0), Bound: 64 << 20})
+	require.EqualValues(t, 3<<20, b.last().Parts[0].MaxBytes, "all that an answer may have")
+	b.step(FetchAdd{Source: src("log", 1), Bound: 64 << 20})
+	b.step(FetchAnswered{Parts: []FetchedPart{answer(src("log", 0), 1, 2<<20)}})
+	require.Len(t, b.last().Parts, 2)
+	require.EqualValues(t, 3<<19, b.last().Parts[0].MaxBytes)
 }
