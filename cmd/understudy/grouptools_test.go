@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/understudy-streams/understudy/internal/group"
 	"github.com/understudy-streams/understudy/internal/realkafka"
 )
 
@@ -52,6 +55,53 @@ func TestKafkasOwnToolSeesTheGroup(t *testing.T) {
 	}
 	require.GreaterOrEqual(t, len(row), 6, out)
 	require.Equal(t, []string{g, topic, "0", "2", "5", "3"}, row[:6], "partition, committed, end, lag")
+}
+
+// It prints a group that is alive, too: whose each partition is, how far it has come, and what everybody has.
+func TestKafkasOwnToolPrintsAGroupThatIsAlive(t *testing.T) {
+	t.Parallel()
+	cluster, addrs := onReal(t)
+	c := newCounter(t, addrs)
+	c.write(time.Hour, "a", "b", "c", "d")
+	running, stop := context.WithCancel(t.Context())
+	done := c.start(running)
+	defer func() {
+		stop()
+		require.NoError(t, <-done)
+	}()
+	var printed string
+	rows := func(args ...string) (rows [][]string) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		var err error
+		printed, err = cluster.Tool(ctx, "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", append([]string{"--describe", "--group", c.app}, args...)...)
+		require.NoError(t, err)
+		for line := range strings.Lines(printed) {
+			if strings.HasPrefix(line, c.app+" ") {
+				rows = append(rows, strings.Fields(line))
+			}
+		}
+		return rows
+	}
+	var offsets [][]string
+	require.Eventually(t, func() bool {
+		offsets = rows()
+		return slices.ContainsFunc(offsets, func(r []string) bool { return r[1] == c.in && r[3] == "2" })
+	}, 2*time.Minute, 10*time.Millisecond)
+	for part := range counterParts {
+		i := slices.IndexFunc(offsets, func(r []string) bool { return r[1] == c.in && r[2] == fmt.Sprint(part) })
+		require.GreaterOrEqual(t, i, 0, printed)
+		require.Equal(t, "2", offsets[i][4], printed)
+		require.Contains(t, offsets[i][6], c.app, "the member that has it\n%s", printed)
+	}
+	members := rows("--members", "--verbose")
+	require.Len(t, members, 1, printed)
+	require.Contains(t, printed, c.in+":0,1", "the tasks of the input")
+	require.Contains(t, printed, "-repartition:0,1", "and those behind it")
+	state := rows("--state")
+	require.Len(t, state, 1, printed)
+	require.Contains(t, printed, "Stable")
+	require.Contains(t, printed, group.Protocol)
 }
 
 // Members of the newer protocol are not told by the request for classic groups: the group must not be taken for an empty one.
