@@ -147,7 +147,8 @@ func (g *groupModel) apply(p *player, mp MemberPlan, released []task.ID) {
 	for _, id := range mp.Active {
 		p.run[id] = true
 		c, has := p.copies[id]
-		if cold := !was[id] && !slices.Contains(released, id) && !(has && c.Ready); g.stateful(id) && g.slow && (cold || wasRestoring[id]) {
+		warm := has && (c.Ready || c.Lag >= 0 && c.Lag <= acceptable(g.said))
+		if cold := !was[id] && !slices.Contains(released, id) && !warm; g.stateful(id) && g.slow && (cold || wasRestoring[id]) {
 			p.restoring[id] = true
 		}
 		delete(p.copies, id)

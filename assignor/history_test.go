@@ -19,11 +19,14 @@ type history struct {
 	next int
 }
 
+// unbounded is more than there are tasks.
+const unbounded = 100
+
 func drawHistory(t *rapid.T) *history {
 	g := newGroup(drawSubs(t, 4, 6)...)
 	g.policy = Policy{
-		Standbys: rapid.IntRange(0, 2).Draw(t, "standbys"), LearnersPerMember: rapid.IntRange(0, 5).Draw(t, "learners per member"),
-		Learners: rapid.SampledFrom([]int{0, 0, 2, 50}).Draw(t, "learners"),
+		Standbys: rapid.IntRange(0, 2).Draw(t, "standbys"), LearnersPerMember: rapid.SampledFrom([]int{0, 1, 2, 3, 4, 5, unbounded}).Draw(t, "learners per member"),
+		Learners: rapid.SampledFrom([]int{0, 0, 2, unbounded, unbounded}).Draw(t, "learners"),
 	}
 	if rapid.Bool().Draw(t, "gate") {
 		g.gate = always
@@ -143,8 +146,11 @@ func (h *history) calm() {
 func (h *history) settleChecked(most int) (rounds, batches int) {
 	asked := false
 	for rounds = 1; ; rounds++ {
-		frozen := len(h.plan.Frozen) > 0
+		before, frozen := h.plan, len(h.plan.Frozen) > 0
 		again := h.checkedRound()
+		if h.foundReady(before) {
+			batches++
+		}
 		if asked && !frozen {
 			moved := func(m Move) bool { return m.Kind != Marked }
 			require.True(h.T, slices.ContainsFunc(h.plan.Moves, moved), "somebody asked for this round, and nothing came of it\n%s", h.print())
@@ -163,6 +169,20 @@ func (h *history) settleChecked(most int) (rounds, batches int) {
 	}
 }
 
+// foundReady says that the leader has found a learner close enough to the end in a round that was for something else.
+func (h *history) foundReady(before Plan) bool {
+	for _, m := range h.plan.Members {
+		was := before.Member(m.ID)
+		for _, in := range m.Learners {
+			learns := func(x Incoming) bool { return x.Task == in.Task && !x.Instant }
+			if in.Instant && was != nil && slices.ContainsFunc(was.Learners, learns) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Whatever happens, every plan keeps I1 to I8. After it the group comes to rest, balanced, with all the standbys there can be, and stays so
 // (I9, I11, S5, S9): each batch of learners costs a round, the moves of caught up tasks one, and one more where the bounds put some of them off.
 // Nobody asks for a round of which nothing comes.
@@ -179,7 +199,11 @@ func TestHistories(t *testing.T) {
 			tasks += int(s.Partitions)
 		}
 		rounds, batches := h.settleChecked(4 + 2*(tasks+tasks*h.policy.Standbys))
-		require.LessOrEqual(t, rounds, 3+batches, h.print())
+		most := 2 // the round of the last change itself, and one for what moves at once
+		if h.policy.LearnersPerMember < unbounded || h.policy.Learners < unbounded {
+			most += 2 // what is put off may lead to other moves at once
+		}
+		require.LessOrEqual(t, rounds, most+batches, h.print())
 		requireBalanced(t, h.subs, h.runs())
 		h.requireStandbys()
 		before := h.plan

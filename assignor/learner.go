@@ -9,17 +9,21 @@ import (
 // that learn one task the one that is ready goes on, else the one that is closest to the end.
 func (v *view) readPlans() {
 	for _, t := range v.tasks {
-		if t.owner == nobody || t.pinned || t.fresh {
-			continue
+		if t.owner != nobody && !t.pinned && !t.fresh {
+			v.readPlan(t)
 		}
-		if h := v.plannedAt(t); h != nil {
-			if h.stalled && !h.ready && v.othersCanLearn(t, h.member) {
-				t.shunned = h.member
-				v.members[h.member].slow = true
-				continue
-			}
-			v.rehome(t, h.member)
-		}
+	}
+}
+
+func (v *view) readPlan(t *taskView) {
+	h := v.plannedAt(t)
+	switch {
+	case h == nil:
+	case h.stalled && !h.ready && v.othersCanLearn(t, h.member):
+		t.shunned = h.member
+		v.members[h.member].slow = true
+	default:
+		v.rehome(t, h.member)
 	}
 }
 

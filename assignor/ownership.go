@@ -129,8 +129,9 @@ func (v *view) placeHeld() {
 
 func (v *view) placeAt(t *taskView, h held) {
 	switch {
-	case h.restoring: // it was given the task before, so nothing changes
+	case h.restoring: // it was given the task before, so nothing changes, nor for whoever learns it
 		v.own(t, h.member)
+		v.readPlan(t)
 	case h.lag < 0:
 		v.place(t, h.member, v.name(h.member)+" has a copy of its state")
 	default:

@@ -32,3 +32,26 @@ func TestTaskThatHasJustMovedStaysForAFewRecords(t *testing.T) {
 	require.Equal(t, "b", owner(100))
 	require.Equal(t, "a", owner(101))
 }
+
+// What is learned of a task whose owner has not begun to process is learned on: the owner lets go of the task at each join, but it keeps it, and to
+// forget the learner would begin another move in its place, and in the next round perhaps yet another.
+func TestLearnerOfATaskThatIsRestoredGoesOn(t *testing.T) {
+	hashes := []Hash{{Subtopology: 0, Sum: 1}, {Subtopology: 1, Sum: 1}}
+	plan := Assign(State{
+		Subtopologies: []Subtopology{{ID: 0, Partitions: 2, Stateful: true}, {ID: 1, Partitions: 3}},
+		Members: []Member{
+			{ID: "a", Hashes: hashes, Claims: []task.ID{id(1, 0)}},
+			{ID: "b", Hashes: hashes, Claims: []task.ID{id(0, 1)}, Replicas: []Replica{{Task: id(0, 0), Kind: Learner, Lag: LagUnknown}}},
+			{ID: "c", Hashes: hashes, Claims: []task.ID{id(1, 2)}, Replicas: []Replica{{Task: id(0, 0), Kind: Restoring, Lag: 50_000}}},
+			{ID: "d", Hashes: hashes, Claims: []task.ID{id(1, 1)}, Replicas: []Replica{{Task: id(0, 1), Kind: Learner, Lag: LagUnknown}}},
+		},
+	})
+	require.Empty(t, plan.Degraded)
+	require.Equal(t, []task.ID{id(0, 0), id(1, 2)}, plan.Member("c").Active)
+	require.Equal(t, []Incoming{{Task: id(0, 0), Owner: "c"}}, plan.Member("b").Learners)
+	require.Equal(t, []Incoming{{Task: id(0, 1), Owner: "b"}}, plan.Member("d").Learners)
+	require.Equal(t, []Mark{{Task: id(0, 0), Receiver: "b"}}, plan.Member("c").Marks)
+	for _, m := range plan.Members {
+		require.Equal(t, None, m.FollowUp.Kind, "nothing else moves for it")
+	}
+}
