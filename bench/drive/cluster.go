@@ -21,12 +21,13 @@ type cluster struct {
 	brokers string
 	client  *kgo.Client
 	admin   *kadm.Client
+	copies  int16           // of each partition of a topic that is made here
 	loaded  map[string]bool // topics
 	sums    sums
 }
 
 func connect(brokers string) (*cluster, error) {
-	c := &cluster{brokers: brokers, loaded: map[string]bool{}, sums: sums{maphash.MakeSeed(), map[input]uint64{}}}
+	c := &cluster{brokers: brokers, copies: 1, loaded: map[string]bool{}, sums: sums{maphash.MakeSeed(), map[input]uint64{}}}
 	var err error
 	if c.client, err = c.open(); err != nil {
 		return nil, err
@@ -137,7 +138,7 @@ func (c *cluster) recreate(ctx context.Context, topic string, partitions int32, 
 		configs = map[string]*string{"message.timestamp.type": kadm.StringPtr("LogAppendTime")}
 	}
 	for deadline := time.Now().Add(time.Minute); ; {
-		_, err := c.admin.CreateTopic(ctx, partitions, 1, configs, topic)
+		_, err := c.admin.CreateTopic(ctx, partitions, c.copies, configs, topic)
 		if err == nil {
 			return c.led(ctx, topic, int(partitions), deadline)
 		}
@@ -183,6 +184,12 @@ func (c *cluster) group(ctx context.Context, group string) (stable bool, members
 		return false, 0, g.Err
 	}
 	return g.State == "Stable", len(g.Members), nil
+}
+
+// coordinator is the number of the broker that coordinates the group.
+func (c *cluster) coordinator(ctx context.Context, group string) (int, error) {
+	found := c.admin.FindGroupCoordinators(ctx, group)[group]
+	return int(found.NodeID), found.Err
 }
 
 // ready waits until the broker can coordinate groups: it makes the topic of the offsets when it is first asked, and that is not to be the first

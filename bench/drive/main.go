@@ -96,6 +96,7 @@ type bench struct {
 	dir      string
 	settings *settings
 	results  *results
+	nodes    *nodes                // brokers of the scenario's own; nil where the cluster is that of all
 	table    string                // the file of the tables
 	markdown func(*results) string // makes them
 }

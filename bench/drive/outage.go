@@ -13,10 +13,11 @@ type happening struct {
 	newcomers []byte // and their instances, where they had not been there before
 	dead      byte   // the instance that it killed, or 0
 	restarted byte   // the instance that it ended and started again: what that had stands still, whether or not it comes back
+	broker    bool   // a broker was killed: what was written meanwhile may have to be done again, where nobody could be heard of for too long
 	balanced  int64  // when every partition was at its final owner, or 0
 	rounds    int
-	reasons   []string // of the rounds
-	log       [2]int64 // the part of the broker's log
+	reasons   []string   // of the rounds
+	log       [2][]int64 // the part of the brokers' logs
 }
 
 // outage is what an event did to the partitions.
@@ -26,20 +27,24 @@ type outage struct {
 	first                 int64 // when the first partition was put out by a newcomer, or 0
 	returned              int   // partitions that went to another instance and came back
 	notes                 []string
+
+	// How long the partitions of each sort were silent in all: partition-seconds of all their silences that are longer than usual.
+	movingFor, stayingFor, deadFor float64
 }
 
-// outageOf looks at each partition around the event.
-func outageOf(h happening, lines []timeline) outage {
+// outageOf looks at each partition around the event. Silences of up to so many milliseconds are usual.
+func outageOf(h happening, lines []timeline, usual int64) outage {
 	var o outage
 	for p, t := range lines {
 		owners, worst := t.owners(h.window), t.longest(h.window)
-		into := &o.staying
+		into, all := &o.staying, &o.stayingFor
 		switch {
 		case h.dead != 0 && len(owners) > 0 && owners[0] == h.dead:
-			into = &o.dead
+			into, all = &o.dead, &o.deadFor
 		case len(owners) > 1, h.restarted != 0 && len(owners) > 0 && owners[0] == h.restarted:
-			into = &o.moving
+			into, all = &o.moving, &o.movingFor
 		}
+		*all += t.silent(h.window, usual)
 		if len(owners) > 1 {
 			o.moved++
 			if len(owners) > 2 && slices.Contains(owners[1:], owners[0]) {
@@ -71,22 +76,29 @@ func path(owners []byte) string {
 
 // The figures of a rebalance run. Times are seconds.
 const (
-	firstTask     figure = "first_task_s" // from the event to the first output of a newcomer
-	learnt        figure = "restore_s"    // of the newcomer, before that
-	beyond        figure = "first_task_beyond_restore_s"
-	every         figure = "usual_gap_p50_ms" // between two outputs of a partition before the event
-	everyP99      figure = "usual_gap_p99_ms"
-	balance       figure = "balanced_s"   // from the event until every partition is at its final owner
-	steady        figure = "steady_max_s" // the longest silence before the event
-	moving        figure = "silence_moving_s"
-	staying       figure = "silence_staying_s"
-	stayingAbove  figure = "silence_staying_above_steady_s"
-	dead          figure = "silence_dead_s"
-	survivor      figure = "silence_survivor_s"
-	roundsTaken   figure = "rounds"
-	readyBatches  figure = "ready_batches"
-	roundsBeyond  figure = "rounds_beyond_batches"
-	pauses        figure = "needless_pauses"
+	firstTask    figure = "first_task_s" // from the event to the first output of a newcomer
+	learnt       figure = "restore_s"    // of the newcomer, before that
+	beyond       figure = "first_task_beyond_restore_s"
+	every        figure = "usual_gap_p50_ms" // between two outputs of a partition before the event
+	everyP99     figure = "usual_gap_p99_ms"
+	balance      figure = "balanced_s"   // from the event until every partition is at its final owner
+	steady       figure = "steady_max_s" // the longest silence before the event
+	moving       figure = "silence_moving_s"
+	staying      figure = "silence_staying_s"
+	stayingAbove figure = "silence_staying_above_steady_s"
+	dead         figure = "silence_dead_s"
+	survivor     figure = "silence_survivor_s"
+	roundsTaken  figure = "rounds"
+	readyBatches figure = "ready_batches"
+	roundsBeyond figure = "rounds_beyond_batches"
+	pauses       figure = "needless_pauses"
+
+	pausedMoving     figure = "task_seconds_moving"
+	pausedStaying    figure = "task_seconds_staying"
+	pausedDead       figure = "task_seconds_dead"
+	pausedForNothing figure = "task_seconds_needless"
+	lost             figure = "memberships_lost"
+
 	coldRestores  figure = "cold_restores"
 	partsMoved    figure = "partitions_moved"
 	wentBack      figure = "went_there_and_back"
@@ -108,16 +120,19 @@ func figuresFrom(hs []happening, lines []timeline, before window, said []word, c
 	f[every], f[everyP99] = usual(lines, before)
 	var notes []string
 	for _, h := range hs {
-		o := outageOf(h, lines)
+		o := outageOf(h, lines, int64(3*f[everyP99]))
 		notes = append(notes, o.notes...)
+		f[pausedStaying] += o.stayingFor
 		stays := staying
 		if h.dead != 0 {
 			worst(dead, o.dead.seconds())
+			f[pausedDead] += o.deadFor
 			stays = survivor
 		}
 		worst(stays, o.staying.seconds())
 		if o.moving.to > 0 {
 			worst(moving, o.moving.seconds())
+			f[pausedMoving] += o.movingFor
 		}
 		f[partsMoved] += float64(o.moved)
 		f[wentBack] += float64(o.returned)

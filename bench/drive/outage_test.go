@@ -15,11 +15,14 @@ func movingAndStaying() []timeline {
 }
 
 func TestOutageOfAJoin(t *testing.T) {
-	o := outageOf(happening{name: "+b", window: window{1090, 1540}, newcomers: []byte("b")}, movingAndStaying())
+	o := outageOf(happening{name: "+b", window: window{1090, 1540}, newcomers: []byte("b")}, movingAndStaying(), 60)
 	if o.moving != (gap{1100, 1500}) || o.staying != (gap{1100, 1160}) || o.dead != (gap{}) {
 		t.Errorf("%+v", o)
 	}
 	if o.moved != 1 || o.first != 1500 || o.returned != 0 {
+		t.Errorf("%+v", o)
+	}
+	if o.movingFor != .4 || o.stayingFor != 0 || o.deadFor != 0 {
 		t.Errorf("%+v", o)
 	}
 	if len(o.notes) != 2 || !strings.Contains(o.notes[0], "a→b, silent for 0.400 s at +0.0 s") {
@@ -28,11 +31,11 @@ func TestOutageOfAJoin(t *testing.T) {
 }
 
 func TestOutageOfAKill(t *testing.T) {
-	o := outageOf(happening{window: window{1090, 1540}, dead: 'a'}, movingAndStaying()[:1])
-	if o.dead != (gap{1100, 1500}) || o.moving != (gap{}) || o.staying != (gap{}) {
+	o := outageOf(happening{window: window{1090, 1540}, dead: 'a'}, movingAndStaying()[:1], 60)
+	if o.deadFor < .4 || o.movingFor+o.stayingFor != 0 || o.dead != (gap{1100, 1500}) || o.moving != (gap{}) || o.staying != (gap{}) {
 		t.Errorf("%+v", o)
 	}
-	o = outageOf(happening{window: window{1090, 1540}, dead: 'c'}, movingAndStaying()[1:])
+	o = outageOf(happening{window: window{1090, 1540}, dead: 'c'}, movingAndStaying()[1:], 60)
 	if o.staying != (gap{1100, 1160}) || o.dead != (gap{}) {
 		t.Errorf("%+v", o)
 	}
@@ -40,7 +43,7 @@ func TestOutageOfAKill(t *testing.T) {
 
 func TestOutageOfARestart(t *testing.T) {
 	there := append(append(seen('a', 1000), seen('b', 1200, 1300)...), seen('a', 1400)...)
-	o := outageOf(happening{window: window{1050, 1500}, restarted: 'a'}, []timeline{there, seen('a', 1000, 1450, 1500)})
+	o := outageOf(happening{window: window{1050, 1500}, restarted: 'a'}, []timeline{there, seen('a', 1000, 1450, 1500)}, 60)
 	if o.returned != 1 || o.moved != 1 {
 		t.Errorf("%+v", o)
 	}
@@ -55,13 +58,13 @@ func TestFiguresOfARun(t *testing.T) {
 	f, notes := figuresFrom([]happening{h}, movingAndStaying(), window{1000, 1090}, said, 4000)
 	for name, want := range map[figure]float64{
 		firstTask: .41, learnt: .2, beyond: .21, balance: .5, steady: .05, moving: .4, staying: .06, stayingAbove: .01, roundsTaken: 3, readyBatches: 1, roundsBeyond: 2,
-		coldRestores: 2, partsMoved: 1, wentBack: 0, every: 20, everyP99: 50,
+		coldRestores: 2, partsMoved: 1, wentBack: 0, every: 20, everyP99: 50, pausedMoving: .4, pausedStaying: 0,
 	} {
 		if got, ok := f[name]; !ok || got < want-1e-9 || got > want+1e-9 {
 			t.Errorf("%s is %v (%v), want %v", name, got, ok, want)
 		}
 	}
-	for _, name := range []figure{dead, survivor} {
+	for _, name := range []figure{dead, survivor, pausedDead} {
 		if _, ok := f[name]; ok {
 			t.Errorf("nobody was killed, but there is %s", name)
 		}

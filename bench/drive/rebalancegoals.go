@@ -39,8 +39,8 @@ var rebalanceGoals = []goal{
 
 // rebalanceRows are the rows of the table for a scenario, in order. A figure that nobody has is left out.
 var rebalanceRows = []figure{
-	firstTask, learnt, beyond, balance, moving, dead, survivor, staying, steady, stayingAbove, roundsTaken, roundsBeyond, pauses,
-	coldRestores, assignTime, assignMemory, metadataBytes,
+	firstTask, learnt, beyond, balance, moving, dead, survivor, staying, steady, stayingAbove, pausedMoving, pausedDead, pausedStaying, roundsTaken,
+	roundsBeyond, pauses, pausedForNothing, lost, coldRestores, assignTime, assignMemory, metadataBytes,
 }
 
 // rebalanceTitles are the rows' names, and how the figures are printed.
@@ -48,19 +48,26 @@ var rebalanceTitles = map[figure]struct {
 	title string
 	print func(float64) string
 }{
-	firstTask:     {"first task at its new owner after, s", decimals},
-	learnt:        {"… of which the restore there took, s", decimals},
-	beyond:        {"… and all else took, s", decimals},
-	balance:       {"every task at its final owner after, s", decimals},
-	moving:        {"longest silence of a partition that moves or is restarted, s", thousandths},
-	dead:          {"longest silence of the dead one's partitions, s", thousandths},
-	survivor:      {"longest silence of the survivors' partitions, s", thousandths},
-	staying:       {"longest silence of a partition that stays, s", thousandths},
-	steady:        {"longest silence before, undisturbed, s", thousandths},
-	stayingAbove:  {"… of one that stays, above that, s", thousandths},
-	roundsTaken:   {"rounds", thousands},
-	roundsBeyond:  {"… not begun because learners were ready", thousands},
-	pauses:        {"needless pauses (a task comes back to its owner)", thousands},
+	firstTask:    {"first task at its new owner after, s", decimals},
+	learnt:       {"… of which the restore there took, s", decimals},
+	beyond:       {"… and all else took, s", decimals},
+	balance:      {"every task at its final owner after, s", decimals},
+	moving:       {"longest silence of a partition that moves or is restarted, s", thousandths},
+	dead:         {"longest silence of the dead one's partitions, s", thousandths},
+	survivor:     {"longest silence of the survivors' partitions, s", thousandths},
+	staying:      {"longest silence of a partition that stays, s", thousandths},
+	steady:       {"longest silence before, undisturbed, s", thousandths},
+	stayingAbove: {"… of one that stays, above that, s", thousandths},
+	roundsTaken:  {"rounds", thousands},
+	roundsBeyond: {"… not begun because learners were ready", thousands},
+	pauses:       {"needless pauses (a task comes back to its owner)", thousands},
+
+	pausedMoving:     {"task-seconds of silence above the usual, of what moves or is restarted", thousandths},
+	pausedDead:       {"task-seconds of silence above the usual, of what the dead one had", thousandths},
+	pausedStaying:    {"task-seconds of silence above the usual, of what stays", thousandths},
+	pausedForNothing: {"… which took, task-seconds", thousandths},
+	lost:             {"memberships lost (a lease that ended)", thousands},
+
 	coldRestores:  {"cold restores of active tasks", thousands},
 	assignTime:    {"assign time, slowest case, ms", decimals},
 	assignMemory:  {"assign memory, largest case, MB", decimals},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,8 +16,8 @@ import (
 )
 
 const (
-	// session is the session timeout of every instance.
-	session = 6 * time.Second
+	// session is the session timeout of every instance; longSession where a broker dies, which others notice after 9 s.
+	session, longSession = 6 * time.Second, 15 * time.Second
 	// loadRate is the steady load, in records a second over all partitions.
 	loadRate, quickRate = 20_000, 5_000
 	// undisturbed is how long the group is left alone before the first event: that is what silences are compared with.
@@ -57,6 +58,13 @@ func (b *bench) reshuffle(ctx context.Context, p program, w workload, round int)
 	if p.name == ks {
 		p.command = javaCommand(b.dir, 512, 1024) // up to four of them
 	}
+	if n := w.shuffle.brokers; n > 0 {
+		var end func() error
+		if b, end, err = b.withNodes(ctx, n); err != nil {
+			return result{}, err
+		}
+		defer func() { err = errors.Join(err, end()) }()
+	}
 	one, err := b.newRun(ctx, p, w, round)
 	if err != nil {
 		return one.result, err
@@ -73,6 +81,9 @@ func (b *bench) reshuffle(ctx context.Context, p program, w workload, round int)
 	}
 	return r.result, err
 }
+
+// session is how long the group waits for a sign of life of an instance.
+func (r *reshuffle) session() time.Duration { return cmp.Or(r.w.shuffle.session, session) }
 
 // clear removes what the run has left behind, whatever became of it.
 func (r *reshuffle) clear(ctx context.Context) error {
@@ -204,6 +215,9 @@ func (r *reshuffle) happen(ctx context.Context) error {
 // ownPIDs are the processes of the benchmark that are there all the time.
 func (r *reshuffle) ownPIDs() []int {
 	pids := []int{os.Getpid()}
+	if r.bench.nodes != nil {
+		pids = append(pids, r.bench.nodes.pids()...)
+	}
 	if r.bench.settings.brokerPID > 0 {
 		pids = append(pids, r.bench.settings.brokerPID)
 	}
@@ -238,10 +252,10 @@ func (r *reshuffle) launch(h *happening, name byte) error {
 			lag = "1000000000" // nothing waits for the minute after which it looks again
 		}
 		command = append(command, "--num.standby.replicas", standbys, "--acceptable.recovery.lag", lag, "--probing.rebalance.interval.ms", "60000",
-			"--max.warmup.replicas", "8", "--consumer.session.timeout.ms", strconv.FormatInt(session.Milliseconds(), 10), "--consumer.heartbeat.interval.ms", "2000",
+			"--max.warmup.replicas", "8", "--consumer.session.timeout.ms", strconv.FormatInt(r.session().Milliseconds(), 10), "--consumer.heartbeat.interval.ms", "2000",
 			"--client.id", r.clientID(name))
 	} else {
-		command = append(command, "--standbys", standbys, "--session-ms", strconv.FormatInt(session.Milliseconds(), 10), "--client-id", r.clientID(name))
+		command = append(command, "--standbys", standbys, "--session-ms", strconv.FormatInt(r.session().Milliseconds(), 10), "--client-id", r.clientID(name))
 	}
 	p, err := start(command, filepath.Join(b.dir, "logs", fmt.Sprintf("%s-%c-%d.log", r.app, name, len(r.launched))))
 	if err != nil {
@@ -271,7 +285,15 @@ func (r *reshuffle) event(name string) *happening {
 	return h
 }
 
-func (r *reshuffle) log() brokerLog { return brokerLog{r.bench.settings.brokerLog} }
+func (r *reshuffle) log() brokerLog {
+	switch {
+	case r.bench.nodes != nil:
+		return brokerLog{r.bench.nodes.logs()}
+	case r.bench.settings.brokerLog != "":
+		return brokerLog{[]string{r.bench.settings.brokerLog}}
+	}
+	return brokerLog{}
+}
 
 // settle waits until every partition is put out by its final owner, and a while longer, and ends the happening. A group that does not come to
 // rest is no fault; it is noted.
@@ -291,7 +313,7 @@ func (r *reshuffle) settle(ctx context.Context, h *happening) error {
 	}
 	h.window.to, h.log[1] = time.Now().UnixMilli(), r.log().size()
 	h.rounds, h.reasons, err = r.log().counted(h.log[0], h.log[1], r.app)
-	if r.bench.settings.brokerLog == "" {
+	if len(r.log().files) == 0 {
 		return nil
 	}
 	return err
@@ -388,13 +410,14 @@ func (r *reshuffle) conclude(ctx context.Context) error {
 	return nil
 }
 
-// mayRepeat is how many records may be counted twice at the most: what an instance that was killed had read since its last commit. Two commit
-// intervals and a second, of all partitions, are a generous bound; where nobody is killed it is none.
+// mayRepeat is how many records may be counted twice at the most: what an instance that was killed had read since its last commit, or all had that
+// gave their tasks up because they could not reach a killed coordinator's successor in time. Two commit intervals and a second, of all partitions,
+// are a generous bound; where nobody is killed it is none.
 func (r *reshuffle) mayRepeat() int64 {
 	span := 2*r.bench.settings.commit + time.Second
 	kills := 0
 	for _, h := range r.happenings {
-		if h.dead != 0 {
+		if h.dead != 0 || h.broker {
 			kills++
 		}
 	}
@@ -431,19 +454,23 @@ func (r *reshuffle) said() ([]word, error) {
 // tell fills in the figures.
 func (r *reshuffle) tell(said []word) {
 	hs := make([]happening, len(r.happenings))
-	needlessly, worst := 0, gap{}
+	needlessly, seconds, worst := 0, 0., gap{}
 	for i, h := range r.happenings {
 		hs[i] = *h
-		needlessly += needless(said, h.window)
+		n, took := needless(said, h.window)
+		needlessly, seconds = needlessly+n, seconds+took
 		if g := r.load.longest(h.window); g.seconds() > worst.seconds() {
 			worst = g
 		}
 	}
 	figures, notes := figuresFrom(hs, r.observer.lines, r.before, said, int64(r.in.keys)/int64(r.in.partitions)/2)
 	if r.program.name == ours { // the other one does not tell
-		figures[pauses] = float64(needlessly)
+		figures[pauses], figures[pausedForNothing] = float64(needlessly), seconds
+		for _, h := range hs {
+			figures[lost] += float64(happened("LOST", said, h.window))
+		}
 	}
-	if r.bench.settings.brokerLog == "" {
+	if len(r.log().files) == 0 {
 		delete(figures, roundsTaken)
 		delete(figures, roundsBeyond)
 		delete(figures, readyBatches)

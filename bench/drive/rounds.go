@@ -9,26 +9,40 @@ import (
 	"strings"
 )
 
-// brokerLog is the log of the broker, in which its group coordinator tells of rebalances (bench/log4j2.xml has it do so).
-type brokerLog struct{ file string }
+// brokerLog is the logs of the brokers, in which the group's coordinator tells of rebalances (bench/log4j2.xml has it do so).
+type brokerLog struct{ files []string }
 
-// size is the place in the log where what happens next will be.
-func (l brokerLog) size() int64 {
-	if info, err := os.Stat(l.file); err == nil {
-		return info.Size()
+// size is the place in each log where what happens next will be.
+func (l brokerLog) size() []int64 {
+	places := make([]int64, len(l.files))
+	for i, file := range l.files {
+		if info, err := os.Stat(file); err == nil {
+			places[i] = info.Size()
+		}
 	}
-	return 0
+	return places
 }
 
-// between is the part of the log between two places.
-func (l brokerLog) between(from, to int64) (string, error) {
-	f, err := os.Open(l.file)
+// between is the part of the logs between two places, one after the other.
+func (l brokerLog) between(from, to []int64) (string, error) {
+	var all strings.Builder
+	for i, file := range l.files {
+		text, err := piece(file, from[i], to[i])
+		if err != nil {
+			return "", err
+		}
+		all.Write(text)
+	}
+	return all.String(), nil
+}
+
+func piece(file string, from, to int64) ([]byte, error) {
+	f, err := os.Open(file)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.NewSectionReader(f, from, to-from))
-	return string(text), err
+	return io.ReadAll(io.NewSectionReader(f, from, to-from))
 }
 
 var (
@@ -90,8 +104,8 @@ func leader(text, group string) string {
 }
 
 // counted is the rounds of the group between two places, and their reasons.
-func (l brokerLog) counted(from, to int64, group string) (int, []string, error) {
-	if l.file == "" {
+func (l brokerLog) counted(from, to []int64, group string) (int, []string, error) {
+	if len(l.files) == 0 {
 		return 0, nil, fmt.Errorf("there is no log of the broker")
 	}
 	text, err := l.between(from, to)

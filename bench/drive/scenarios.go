@@ -10,8 +10,10 @@ import (
 
 // shuffle is a rebalance scenario: a group of instances under a steady load, and what happens to it.
 type shuffle struct {
-	begin    int // instances at the beginning: a, b, c ...
-	standbys int // copies of each task
+	begin    int           // instances at the beginning: a, b, c ...
+	standbys int           // copies of each task
+	brokers  int           // of its own; 0: the one that all have
+	session  time.Duration // 0: what most have
 	script   func(context.Context, *reshuffle) error
 }
 
@@ -33,6 +35,7 @@ const (
 	staggeredJoin = "three join, one after the other"
 	killLeader    = "kill -9 of the leader of three, one standby"
 	killLearner   = "kill -9 of an instance while it learns"
+	killBroker    = "kill -9 of the coordinator's broker, of three"
 )
 
 func scenario(name string, partitions int32, s shuffle) workload {
@@ -88,6 +91,9 @@ func moreReshuffles() []workload {
 		scenario(killLearner, morePartitions, shuffle{begin: 2, script: func(ctx context.Context, r *reshuffle) error {
 			return r.joinAndDie(ctx, 'c')
 		}}),
+		scenario(killBroker, morePartitions, shuffle{begin: 3, brokers: 3, session: longSession, script: func(ctx context.Context, r *reshuffle) error {
+			return r.killCoordinator(ctx)
+		}}),
 	}
 }
 
@@ -113,6 +119,21 @@ func (r *reshuffle) kill(ctx context.Context, name byte) error {
 	h := r.event(fmt.Sprintf("kill -9 %c", name))
 	h.dead = name
 	if _, err := r.remove(name).end(syscall.SIGKILL, leaving); err != nil {
+		return err
+	}
+	return r.settle(ctx, h)
+}
+
+// killCoordinator ends the broker that coordinates the group, without a word. It leads a third of all partitions besides, so each of the others is
+// silent until there is another leader, which takes the brokers 9 s to see by default; nothing is to move, and no instance is to lose what it has.
+func (r *reshuffle) killCoordinator(ctx context.Context) error {
+	node, err := r.bench.cluster.coordinator(ctx, r.app)
+	if err != nil {
+		return err
+	}
+	h := r.event(fmt.Sprintf("kill -9 broker %d", node))
+	h.broker = true
+	if err := r.bench.nodes.kill(node); err != nil {
 		return err
 	}
 	return r.settle(ctx, h)
@@ -166,7 +187,7 @@ func (r *reshuffle) joinAndDie(ctx context.Context, name byte) error {
 		return err
 	}
 	h.dead = name
-	if err := pause(ctx, session); err != nil {
+	if err := pause(ctx, r.session()); err != nil {
 		return err
 	}
 	return r.settle(ctx, h)
@@ -175,7 +196,7 @@ func (r *reshuffle) joinAndDie(ctx context.Context, name byte) error {
 // leader is the instance that made the last plan.
 func (r *reshuffle) leader() (byte, error) {
 	log := r.log()
-	text, err := log.between(0, log.size())
+	text, err := log.between(make([]int64, len(log.files)), log.size())
 	if err != nil {
 		return 0, err
 	}

@@ -47,6 +47,29 @@ func (t timeline) longest(w window) gap {
 	return worst
 }
 
+// silent is the sum of the silences that touch the window and are longer than so many milliseconds, in seconds. It counts each in its whole
+// length, and one that has not ended up to the end of the window.
+func (t timeline) silent(w window, longer int64) float64 {
+	sum, last := int64(0), w.from
+	add := func(until int64) {
+		if until-last > longer {
+			sum += until - last
+		}
+	}
+	for _, s := range t {
+		if s.at > w.from && last < w.to {
+			add(s.at)
+		}
+		if last = s.at; last >= w.to {
+			break
+		}
+	}
+	if last < w.to {
+		add(w.to)
+	}
+	return float64(sum) / 1000
+}
+
 // within is the longest silence that lies in the window with both ends.
 func (t timeline) within(w window) gap {
 	var worst gap

@@ -89,3 +89,28 @@ func TestArrivalAtTheNewOwner(t *testing.T) {
 		t.Error("it comes later")
 	}
 }
+
+func TestSilencesInAll(t *testing.T) {
+	line := append(seen('a', 0, 10, 20), seen('b', 120, 130, 300, 310)...)
+	for _, c := range []struct {
+		w      window
+		longer int64
+		want   float64
+	}{
+		{window{0, 310}, 50, .1 + .17},
+		{window{0, 310}, 100, .17}, // what is no longer than that is usual
+		{window{0, 310}, 170, 0},
+		{window{50, 200}, 50, .1 + .17}, // both reach beyond it
+		{window{130, 300}, 50, .17},
+		{window{300, 500}, 50, .19}, // one that has not ended
+		{window{350, 500}, 50, .19}, // that began before
+		{window{21, 22}, 50, .1},
+	} {
+		if got := line.silent(c.w, c.longer); got < c.want-1e-9 || got > c.want+1e-9 {
+			t.Errorf("%v, longer than %d: %v, want %v", c.w, c.longer, got, c.want)
+		}
+	}
+	if got := timeline(nil).silent(window{5, 105}, 50); got != .1 {
+		t.Errorf("of nothing %v", got)
+	}
+}

@@ -52,14 +52,14 @@ func inOrder(all []word) []word {
 	return all
 }
 
-// needless counts the tasks that stopped in a process and went on in the same one without having run elsewhere: pauses for nothing. A process
-// that is started anew is another one.
-func needless(all []word, w window) int {
+// needless counts the tasks that stopped in a process and went on in the same one without having run elsewhere: pauses for nothing, and how many
+// seconds they took in all. A process that is started anew is another one.
+func needless(all []word, w window) (n int, seconds float64) {
 	type pause struct {
 		process int
 		at      int64
 	}
-	stopped, n := map[string]pause{}, 0
+	stopped := map[string]pause{}
 	for _, one := range inOrder(all) {
 		if one.what != "TASK" {
 			continue
@@ -73,8 +73,19 @@ func needless(all []word, w window) int {
 		case "running":
 			if p, ok := stopped[id]; ok && p.process == one.process && p.at > w.from && p.at <= w.to {
 				n++
+				seconds += float64(one.at-p.at) / 1000
 			}
 			delete(stopped, id)
+		}
+	}
+	return n, seconds
+}
+
+// happened is how often that was said in the window.
+func happened(what string, all []word, w window) (n int) {
+	for _, one := range all {
+		if one.what == what && one.at > w.from && one.at <= w.to {
+			n++
 		}
 	}
 	return n

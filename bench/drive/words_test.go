@@ -1,6 +1,9 @@
 package main
 
-import "testing"
+import (
+	"math"
+	"testing"
+)
 
 func TestWordsAreReadFromOutput(t *testing.T) {
 	all := words([]byte("2026 WARN at work\nTASK at=17 task=0_3 state=running\nRUNNING at=20 restored=5 restore_ms=9\nhalf a li"), 2)
@@ -18,19 +21,27 @@ func TestNeedlessPauses(t *testing.T) {
 		name string
 		all  []word
 		want int
+		took float64
 	}{
-		{"none", []word{task(1, 10, "0_0", "running")}, 0},
-		{"moved", []word{task(1, 10, "0_0", "running"), task(1, 20, "0_0", "releasing"), task(1, 21, "0_0", "released"), task(2, 30, "0_0", "running")}, 0},
-		{"came back", []word{task(1, 20, "0_0", "releasing"), task(1, 21, "0_0", "released"), task(1, 30, "0_0", "running")}, 1},
-		{"out of order between files", []word{task(2, 25, "0_0", "running"), task(1, 20, "0_0", "releasing"), task(1, 30, "0_0", "running")}, 0},
-		{"moved there and back", []word{task(1, 20, "0_0", "released"), task(2, 30, "0_0", "running"), task(2, 40, "0_0", "released"), task(1, 50, "0_0", "running")}, 0},
-		{"two tasks", []word{task(1, 20, "0_0", "releasing"), task(1, 20, "0_1", "releasing"), task(1, 30, "0_1", "running"), task(1, 31, "0_0", "running")}, 2},
-		{"started anew", []word{task(1, 20, "0_0", "closing"), task(3, 30, "0_0", "running")}, 0},
-		{"before the window", []word{task(1, 4, "0_0", "releasing"), task(1, 30, "0_0", "running")}, 0},
+		{"none", []word{task(1, 10, "0_0", "running")}, 0, 0},
+		{"moved", []word{task(1, 10, "0_0", "running"), task(1, 20, "0_0", "releasing"), task(1, 21, "0_0", "released"), task(2, 30, "0_0", "running")}, 0, 0},
+		{"came back", []word{task(1, 20, "0_0", "releasing"), task(1, 21, "0_0", "released"), task(1, 30, "0_0", "running")}, 1, .01},
+		{"out of order between files", []word{task(2, 25, "0_0", "running"), task(1, 20, "0_0", "releasing"), task(1, 30, "0_0", "running")}, 0, 0},
+		{"moved there and back", []word{task(1, 20, "0_0", "released"), task(2, 30, "0_0", "running"), task(2, 40, "0_0", "released"), task(1, 50, "0_0", "running")}, 0, 0},
+		{"two tasks", []word{task(1, 20, "0_0", "releasing"), task(1, 20, "0_1", "releasing"), task(1, 30, "0_1", "running"), task(1, 31, "0_0", "running")}, 2, .021},
+		{"started anew", []word{task(1, 20, "0_0", "closing"), task(3, 30, "0_0", "running")}, 0, 0},
+		{"before the window", []word{task(1, 4, "0_0", "releasing"), task(1, 30, "0_0", "running")}, 0, 0},
 	} {
-		if got := needless(c.all, window{5, 100}); got != c.want {
-			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		if got, took := needless(c.all, window{5, 100}); got != c.want || math.Abs(took-c.took) > 1e-9 {
+			t.Errorf("%s: %d in %v s, want %d in %v s", c.name, got, took, c.want, c.took)
 		}
+	}
+}
+
+func TestHowOftenSomethingWasSaid(t *testing.T) {
+	all := []word{{what: "LOST", at: 5}, {what: "LOST", at: 6}, {what: "TASK", at: 7}, {what: "LOST", at: 9}, {what: "LOST", at: 10}}
+	if n := happened("LOST", all, window{5, 9}); n != 2 {
+		t.Errorf("%d", n)
 	}
 }
 
