@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/zap"
 
 	"github.com/understudy-streams/understudy/internal/broker"
@@ -46,7 +47,7 @@ func BenchmarkRestore(b *testing.B) {
 
 // fillChangelog makes the input of a table, and its changelog with rows in no order of their keys.
 func fillChangelog(b *testing.B, addrs []string, app string, partitions int32, rows int) {
-	client, err := broker.NewClient(addrs)
+	client, err := broker.NewClient(addrs, kgo.ProducerBatchCompression(kgo.NoCompression()))
 	require.NoError(b, err)
 	defer client.Close()
 	ctx := context.Background()
@@ -59,7 +60,7 @@ func fillChangelog(b *testing.B, addrs []string, app string, partitions int32, r
 		letters[i] = 'a' + byte(rng.IntN(26))
 	}
 	keys := rng.Perm(rows)
-	batch := make([]task.OutRecord, 2000)
+	batch := make([]task.OutRecord, 5000) // as large as ours are
 	for from := 0; from < rows; from += len(batch) {
 		for i := range batch {
 			at := rng.IntN(len(letters) - 100)
