@@ -6,7 +6,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/understudy-streams/understudy/assignor"
+	"github.com/understudy-streams/understudy/internal/kcode"
 	"github.com/understudy-streams/understudy/statestore"
+	"github.com/understudy-streams/understudy/task"
 )
 
 // How long a copy needs is reckoned by its own pace, however slow that is; once it has caught up, its pace says nothing any more.
@@ -45,4 +48,37 @@ func TestETAOfACopy(t *testing.T) {
 			require.Equal(t, role == Learner, status().Ready)
 		})
 	}
+}
+
+// Who owns a task, whether it could be taken over, and why it moves, is told at each of its steps.
+func TestStatusOfATaskThatMovesHere(t *testing.T) {
+	w := newWorld(t, nil)
+	w.joinGroup()
+	plan := copyPlan(Learner)
+	plan.Moves = []assignor.Move{{Task: id10, Kind: assignor.Marked, From: "other", To: "m", Reason: "other has 2 more tasks"}}
+	w.assignPlan(plan)
+	w.stores(id10, statestore.NoPosition)
+	w.listed(latest[ListOffsets](w), 0, 8)
+	w.metadata()
+	is := func(role Role, state, owner string, ready bool) {
+		t.Helper()
+		s := w.e.Tasks()[0]
+		require.Equal(t, TaskStatus{
+			Task: id10, Role: role, State: state, Owner: owner, Ready: ready, Move: "other has 2 more tasks", Lag: s.Lag, Position: s.Position, ETA: s.ETA, Since: s.Since,
+		}, s)
+	}
+	is(Learner, "following", "other", false)
+	w.learnt()
+	is(Learner, "following", "other", true)
+	w.answerCommit(only[CommitOffsets](w), kcode.None)
+	done := assignor.PlanData{
+		Members: 2, Active: []task.ID{id10},
+		Moves: []assignor.Move{{Task: id10, Kind: assignor.Transferred, From: "other", To: "m", Reason: "other has handed it over"}},
+	}
+	w.assignPlan(done)
+	is(Active, "opening", "m", false)
+	w.committedAt(100, latest[FetchOffsets](w))
+	w.listed(latest[ListOffsets](w), 0, 8)
+	is(Active, "running", "m", false)
+	require.Zero(t, w.e.Tasks()[0].Lag)
 }
