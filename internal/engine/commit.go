@@ -54,6 +54,7 @@ func (e *Engine) effectsDone(a EffectsAcked) {
 		return
 	}
 	l.acked = a.Seq
+	l.leadAcked()
 	for _, g := range a.Offsets {
 		e.wrote(l, g)
 	}
@@ -277,6 +278,9 @@ func (e *Engine) offsetsIn(l *life) {
 
 func (e *Engine) committed(l *life, err error) {
 	l.sealed = nil
+	if err == nil {
+		e.leadCommitted(l)
+	}
 	e.do(ToTask{Task: l.id, Epoch: l.epoch, Event: task.Committed{Err: err}})
 }
 

@@ -111,6 +111,7 @@ type Engine struct {
 	ensuring  bool
 	opens     opening
 	restores  restores
+	leading   bool // there may be gaps that wait for what is new
 	follow    follower
 	learners  learners
 	board     board
@@ -236,6 +237,7 @@ func (e *Engine) settle() {
 	e.settlePrepare() // may bring an assignment, which opens tasks
 	e.flushOpens()
 	e.flushRestores()
+	e.flushLeads()
 	e.flushRoutes()
 	e.flushCommits()
 	e.settleDraining()

@@ -54,6 +54,8 @@ type life struct {
 	restarts  []string  // topics that were made anew, and are read from their beginning whatever is committed
 
 	recoveries []*recovery // of the inputs that have, or had, a gap
+	lead       lead        // of the main paths, before gaps begin
+	leadUntil  time.Time   // with leadFresh and leadReached
 }
 
 // storeOp is a write to a task's stores: of a restore, or of a commit where part is nil.

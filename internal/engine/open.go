@@ -66,7 +66,7 @@ func (e *Engine) await(l *life) {
 	l.spec = e.specs[l.id.Subtopology]
 	l.done, l.ids = make([]int64, len(l.spec.Inputs)), e.idsOf(l.spec)
 	stores := l.at != nil || len(l.spec.Stores) == 0
-	l.recoveries = nil
+	l.recoveries, l.lead = nil, noLead
 	l.open = &openState{time: -1, stores: stores, logs: map[task.TopicPartition]logBounds{}, doubted: map[task.TopicPartition]int64{}}
 	for i, tp := range l.inputs() {
 		at := offsetPending

@@ -11,7 +11,7 @@ import (
 // PlannerConfig holds the bounds of a Planner. Zero values are replaced by the defaults named here.
 type PlannerConfig struct {
 	MaxWait   time.Duration // how long the broker may park a Fetch that finds nothing; default 100 ms (fetch.max.wait.ms)
-	ShortWait time.Duration // the same while a partition is left out for being full; default 10 ms
+	ShortWait time.Duration // the same while a partition is left out for being full, or is asked for the first time; default 10 ms
 	PartBytes int32         // of one partition in one answer, less where its consumer has less room; default 256 KiB (max.partition.fetch.bytes)
 	MaxBytes  int32         // of one answer; default 8 MiB (fetch.max.bytes)
 	Backoff   time.Duration // after an error; doubled up to 1 s; default 50 ms (retry.backoff.ms)
@@ -282,6 +282,9 @@ func (p *Planner) plan() {
 		case p.cfg.Turns && part.more && turn:
 		default:
 			turn = turn || part.more
+			if part.asked == 0 { // others may be about to come, and would wait until the broker answers for this one
+				f.MaxWait = p.cfg.ShortWait
+			}
 			p.sent = append(p.sent, part)
 			part.asked = p.room(part, p.cfg.PartBytes)
 			f.Parts = append(f.Parts, FetchAsk{TopicPartition: part.src.TopicPartition, Offset: part.offset, LeaderEpoch: part.epoch, MaxBytes: part.asked})

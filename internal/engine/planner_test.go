@@ -57,14 +57,32 @@ func TestPlannerFetchesAndDelivers(t *testing.T) {
 	s := src("in", 0)
 	b.step(FetchAdd{Source: s, Offset: 5, LeaderEpoch: 3, Bound: 1 << 20})
 	require.Equal(t, []FetchAsk{{TopicPartition: s.TopicPartition, Offset: 5, LeaderEpoch: 3, MaxBytes: 256 << 10}}, b.last().Parts)
-	require.Equal(t, 100*time.Millisecond, b.last().MaxWait)
+	require.Equal(t, 10*time.Millisecond, b.last().MaxWait)
 	b.step(FetchAnswered{Parts: []FetchedPart{answer(s, 9, 10)}})
+	require.Equal(t, 100*time.Millisecond, b.last().MaxWait)
 	require.Equal(t, s, b.delivered[0].Source)
 	require.Equal(t, int64(9), b.last().Parts[0].Offset, "the next fetch goes on behind the batch")
 	b.step(FetchAnswered{Parts: []FetchedPart{{TopicPartition: s.TopicPartition, Batch: &task.Batch{Next: 9}}}})
 	require.Len(t, b.delivered, 1, "nothing new is no delivery")
 	b.step(FetchAnswered{Parts: []FetchedPart{{TopicPartition: s.TopicPartition, Batch: &task.Batch{Next: 12}}}})
 	require.Len(t, b.delivered, 2, "a gap moves the position without a record")
+}
+
+// Partitions come one after the other when tasks begin. Those that come behind the first must not wait until the broker has parked a fetch of that
+// one alone for as long as it may: the first new result would come so much later.
+func TestPlannerDoesNotLetNewPartitionsWaitForEachOther(t *testing.T) {
+	b := newPlannerBench(PlannerConfig{})
+	first, second := src("in", 0), src("in", 1)
+	b.step(FetchAdd{Source: first, Bound: 1 << 20})
+	b.step(FetchAdd{Source: second, Bound: 1 << 20})
+	require.Len(t, b.sent, 1, "one at a time")
+	require.Len(t, b.last().Parts, 1)
+	require.Equal(t, 10*time.Millisecond, b.last().MaxWait)
+	b.step(FetchAnswered{Parts: []FetchedPart{{TopicPartition: first.TopicPartition}}})
+	require.Len(t, b.last().Parts, 2)
+	require.Equal(t, 10*time.Millisecond, b.last().MaxWait, "a third one may come")
+	b.step(FetchAnswered{Parts: []FetchedPart{{TopicPartition: first.TopicPartition}, {TopicPartition: second.TopicPartition}}})
+	require.Equal(t, 100*time.Millisecond, b.last().MaxWait)
 }
 
 // A partition is asked for what there is room for, as far as its last answer tells what a byte becomes.

@@ -54,6 +54,17 @@ func (w *world) gapSource() FetchSource {
 	return FetchSource{TopicPartition: in0, Task: id00, Epoch: w.epoch(id00), Index: len(w.e.specs[0].Inputs)}
 }
 
+func (w *world) gapAdd(offset int64) FetchAdd {
+	return FetchAdd{Source: w.gapSource(), Offset: offset, LeaderEpoch: 5, Bound: 4 << 20}
+}
+
+// firstCommit lets the task commit that it runs, with its gap.
+func (w *world) firstCommit() {
+	w.t.Helper()
+	w.seal(id00, 0, 70)
+	w.answerCommit(w.lastCommit(), kcode.None)
+}
+
 func TestRecoveryOpensTwoPaths(t *testing.T) {
 	w := recoveringWorld(t, died(t, retry.Metadata{StreamTime: 777, Main: 70}, 70), 5, 120)
 	s := only[StartTask](w)
@@ -63,12 +74,14 @@ func TestRecoveryOpensTwoPaths(t *testing.T) {
 	require.Len(t, n, 1)
 	require.Equal(t, Notice{Kind: NoticeGap, Task: id00, Part: in0, Start: 70, Position: 70, End: 120, Records: 50}, n[0])
 	w.metadata()
-	require.Equal(t, FetchAdd{Source: w.gapSource(), Offset: 70, LeaderEpoch: 5, Bound: 4 << 20}, w.fetchOf(Recover).Event)
 	main := FetchSource{TopicPartition: in0, Task: id00, Epoch: w.epoch(id00)}
 	require.Equal(t, FetchAdd{Source: main, Offset: 120, LeaderEpoch: 5, Bound: 4 << 20}, w.fetchOf(Input).Event)
 	require.Equal(t, []RecoveryStatus{{
 		Task: id00, Part: in0, Replay: task.Replay{Lo: 70, Hi: 120, Position: 70, Left: 50}, Since: w.now, Heartbeat: w.now,
 	}}, w.e.Recovery())
+	w.firstCommit()
+	w.after(headStart)
+	require.Equal(t, w.gapAdd(70), w.fetchOf(Recover).Event)
 }
 
 func TestRecoveryOpensOnePathWhereOneWillDo(t *testing.T) {
@@ -100,6 +113,7 @@ func TestRecoveryOfALogThatWasCutOff(t *testing.T) {
 func TestRecoveryProgress(t *testing.T) {
 	w := recoveringWorld(t, died(t, retry.Metadata{Main: 70}, 70), 5, 120)
 	w.metadata()
+	w.firstCommit()
 	tell := func(after time.Duration, r task.Replay) RecoveryStatus {
 		w.now = w.now.Add(after)
 		r.Lo, r.Hi = 70, 120
@@ -156,6 +170,8 @@ func TestRecoveryIsOvertaken(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := recoveringWorld(t, died(t, retry.Metadata{Main: 70}, 70), 5, 120)
 			w.metadata()
+			w.firstCommit()
+			w.after(headStart)
 			w.step(PartStopped{Failed: PartFailed{Source: w.gapSource(), Offset: 75, Code: kcode.OffsetOutOfRange}})
 			w.alive(w.e.cfg.Backoff)
 			w.listed(latest[ListOffsets](w), c.first, c.end)
@@ -171,7 +187,7 @@ func TestRecoveryIsOvertaken(t *testing.T) {
 			require.Equal(t, Running, w.e.State())
 			require.Empty(t, w.notices(NoticeReset))
 			if c.goesOnAt > 0 {
-				require.Equal(t, FetchAdd{Source: w.gapSource(), Offset: c.goesOnAt, LeaderEpoch: 5, Bound: 4 << 20}, w.fetchOf(Recover).Event)
+				require.Equal(t, w.gapAdd(c.goesOnAt), w.fetchOf(Recover).Event)
 			} else {
 				require.NotContains(t, w.e.routes.all, w.gapSource())
 			}

@@ -336,9 +336,7 @@ func (e *Engine) settleRestore(l *life) {
 	e.setLife(l, lifeRunning)
 	e.beginRecovery(l, start.Splits)
 	e.do(start)
-	for _, r := range l.recoveries {
-		e.addRoute(l.replaySource(r.replay.Input), Recover, r.replay.Lo, e.cfg.QueueBytes)
-	}
+	e.giveLead(l)
 	for i, offset := range start.Positions {
 		l.done[i] = offset
 		if offset < 0 {
