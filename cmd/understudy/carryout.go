@@ -27,16 +27,11 @@ func executeFlags(set *flag.FlagSet, execute *bool) {
 // carryOut does what the plan says. First the offsets, with a note that the reset is half done: brokers refuse them while somebody is in the
 // group, and an application that is started from there on refuses to run. Then what there is besides, and last the offsets without the note.
 func (o *resetOrder) carryOut(ctx context.Context, client *kafka.Client, p *resetPlan, out, diagnostics io.Writer) error {
-	if err := errors.Join(p.facts.alone(), (&owned{Doubt: p.Doubt}).doubtful()); err != nil {
-		return err
-	}
-	held, err := hold(o.stateDir, o.app)
+	held, err := begin(p.facts, p.Doubt, o.stateDir)
 	if err != nil {
 		return err
 	}
-	if held != nil {
-		defer func() { _ = held.Close() }() // it only gives the lock back
-	}
+	defer release(held)
 	offsets := outside.GroupOffsets{Client: client, Group: o.app}
 	defer offsets.Close()
 	say := func(format string, args ...any) { fmt.Fprintf(diagnostics, format+"\n", args...) }
@@ -87,6 +82,38 @@ func (o *resetOrder) clear(ctx context.Context, client *kafka.Client, p *resetPl
 		say("deleting %s", path)
 	}
 	return held.Clear()
+}
+
+// begin makes sure that nothing stands in the way of what is to be done to a group, and locks the state directory: nil if there is none.
+func begin(f *facts, doubt []topicRow, stateDir string) (*pebblestore.Held, error) {
+	if err := errors.Join(f.alone(), (&owned{Doubt: doubt}).doubtful()); err != nil {
+		return nil, err
+	}
+	return hold(stateDir, f.Group)
+}
+
+// release gives the lock of begin back.
+func release(held *pebblestore.Held) {
+	if held != nil {
+		_ = held.Close() // it only gives the lock back
+	}
+}
+
+// refused says why -execute would do nothing now, empty if it would. That topics are in doubt is said where they are named.
+func (f *facts) refused() string {
+	if err := f.alone(); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// unchanged ends what is said of a plan that is not carried out.
+func unchanged(b *strings.Builder, refused string) {
+	if refused != "" {
+		fmt.Fprintf(b, "\nNothing was changed, and -execute would be refused now: %s\n", refused)
+		return
+	}
+	b.WriteString("\nNothing was changed: -execute does it.\n")
 }
 
 // hold locks the state directory. It is nil if there is none.

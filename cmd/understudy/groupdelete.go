@@ -75,7 +75,7 @@ func (o *deleteOrder) plan(ctx context.Context, client *kafka.Client) (*deletePl
 
 // scope says what goes.
 func (o *deleteOrder) scope(f *facts, w *world) *deletePlan {
-	p := &deletePlan{Group: o.app, Kind: string(f.kind), State: f.State, Offsets: len(f.offsets), StateDir: o.stateDir, facts: f}
+	p := &deletePlan{Group: o.app, Kind: string(f.kind), State: f.State, Refused: f.refused(), Offsets: len(f.offsets), StateDir: o.stateDir, facts: f}
 	own := o.sort(outside.Internals(o.app, f.kind, topicNames(w.topics), w.groups))
 	switch {
 	case o.internal:
@@ -88,16 +88,11 @@ func (o *deleteOrder) scope(f *facts, w *world) *deletePlan {
 
 // carryOut deletes the group last: without it nothing would say what there is to do, if it has to be done again.
 func (o *deleteOrder) carryOut(ctx context.Context, client *kafka.Client, p *deletePlan, diagnostics io.Writer) error {
-	if err := errors.Join(p.facts.alone(), (&owned{Doubt: p.Doubt}).doubtful()); err != nil {
-		return err
-	}
-	held, err := hold(o.stateDir, o.app)
+	held, err := begin(p.facts, p.Doubt, o.stateDir)
 	if err != nil {
 		return err
 	}
-	if held != nil {
-		defer func() { _ = held.Close() }() // it only gives the lock back
-	}
+	defer release(held)
 	say := func(format string, args ...any) { fmt.Fprintf(diagnostics, format+"\n", args...) }
 	if err := deleteTopics(ctx, client, p.Delete, say); err != nil {
 		return o.halfWay(err)
@@ -135,6 +130,7 @@ type deletePlan struct {
 	Kind     string     `json:"kind"`
 	State    string     `json:"state"`
 	Applied  bool       `json:"applied"`
+	Refused  string     `json:"executeRefused,omitempty"` // why -execute would do nothing now
 	Offsets  int        `json:"offsets"`
 	Delete   []topicRow `json:"deletedTopics,omitempty"`
 	Keep     []topicRow `json:"keptDeadLetters,omitempty"`
@@ -164,7 +160,7 @@ func (p *deletePlan) text() string {
 	lines(&b, "topics that stay (-internal-topics deletes them): an application of this name begins without offsets and with this state", rows(p.Left))
 	lines(&b, "note", p.Warnings)
 	if !p.Applied {
-		b.WriteString("\nNothing was changed: -execute does it.\n")
+		unchanged(&b, p.Refused)
 	}
 	return b.String()
 }

@@ -147,7 +147,7 @@ func (o *resetOrder) scope(f *facts, w *world) (*resetPlan, error) {
 	if o.offsetsOnly && !f.kind.Application() {
 		own = owned{} // names alone do not make a topic of a consumer's another thing than an input
 	}
-	p := &resetPlan{Group: o.app, Kind: string(f.kind), State: f.State, To: o.goal.flag(), facts: f, StateDir: o.stateDir}
+	p := &resetPlan{Group: o.app, Kind: string(f.kind), State: f.State, Refused: f.refused(), To: o.goal.flag(), facts: f, StateDir: o.stateDir}
 	var err error
 	if p.inputs, p.Gone, err = o.inputs(f, w, &own); err != nil {
 		return nil, err

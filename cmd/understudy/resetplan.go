@@ -18,6 +18,7 @@ type resetPlan struct {
 	State    string      `json:"state"`
 	To       string      `json:"to"`
 	Applied  bool        `json:"applied"`
+	Refused  string      `json:"executeRefused,omitempty"` // why -execute would do nothing now
 	Parts    []resetPart `json:"partitions"`
 	Gone     []string    `json:"partitionsGone,omitempty"` // of which there is an offset, and no log
 	Delete   []topicRow  `json:"deletedTopics"`
@@ -115,7 +116,7 @@ func (p *resetPlan) text() string {
 	lines(&b, "offsets that stay: there is no such partition", p.Gone)
 	lines(&b, "note", p.Warnings)
 	if !p.Applied {
-		b.WriteString("\nNothing was changed: -execute does it.\n")
+		unchanged(&b, p.Refused)
 	}
 	return b.String()
 }
