@@ -103,7 +103,9 @@ func (v *view) rehome(t *taskView, m int) {
 	v.members[m].load++
 }
 
-// placeHeld gives the tasks that nobody runs to the member whose copy of the state is closest to the end, whether that is ready or not.
+// placeHeld gives the tasks that nobody runs to the member whose copy of the state is closest to the end, whether that is ready or not. One that
+// has not come to run at who was to run it until it moves is there already if its receiver is ready: left where it is, it would have to move in a
+// round of its own, and again in another one if that comes too early as well.
 func (v *view) placeHeld() {
 	for _, t := range v.tasks {
 		if t.owner != nobody || t.frozen || !t.sub.Stateful {
@@ -118,6 +120,11 @@ func (v *view) placeHeld() {
 			if best == nil {
 				best = h
 			} else if h.lag == best.lag && h.restoring == best.restoring && h.fed() == best.fed() && v.lighter(h.member, best.member) {
+				best = h
+			}
+		}
+		if best != nil && best.restoring {
+			if h := t.at(v.promisee(t)); h != nil && h.copied {
 				best = h
 			}
 		}

@@ -1,6 +1,7 @@
 package assignor
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -53,5 +54,37 @@ func TestLearnerOfATaskThatIsRestoredGoesOn(t *testing.T) {
 	require.Equal(t, []Mark{{Task: id(0, 0), Receiver: "b"}}, plan.Member("c").Marks)
 	for _, m := range plan.Members {
 		require.Equal(t, None, m.FollowUp.Kind, "nothing else moves for it")
+	}
+}
+
+// What is to move, and has not come to run where it was to be run until then, goes to its receiver if that is ready: nobody is paused by it, and
+// left where it is the round would have changed nothing. In the simulation such rounds came as soon as it took tasks a little longer to begin.
+func TestWhatIsToMoveIsNotLeftWithWhoHasNotBegunToRunIt(t *testing.T) {
+	id := task.ID{Subtopology: 1}
+	hashes := []Hash{{Subtopology: 1, Sum: 1}}
+	for name, c := range map[string]struct {
+		receiver []Replica
+		owner    string
+	}{
+		"ready":                       {[]Replica{{Task: id, Kind: Learner, Lag: 0, Ready: true}, {Task: id, Kind: Promised, Ready: true, Lag: LagUnknown}}, "c"},
+		"not ready":                   {[]Replica{{Task: id, Kind: Learner, Lag: 9_000}}, "b"},
+		"a copy that nobody moves to": {[]Replica{{Task: id, Kind: Standby, Lag: 0}}, "b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := Assign(State{
+				Subtopologies: []Subtopology{{ID: 1, Partitions: 1, Stateful: true}}, Policy: Policy{AcceptableLag: 100},
+				Members: []Member{
+					{ID: "b", Process: [16]byte{2}, Hashes: hashes, Replicas: []Replica{{Task: id, Kind: Restoring, Lag: 2}}},
+					{ID: "c", Process: [16]byte{3}, Hashes: hashes, Replicas: c.receiver},
+				},
+			})
+			require.Empty(t, p.Degraded)
+			for _, m := range p.Members {
+				require.Equal(t, m.ID == c.owner, slices.Contains(m.Active, id), m.ID)
+				if c.owner == "c" {
+					require.Empty(t, m.Marks, "it is there")
+				}
+			}
+		})
 	}
 }
