@@ -114,6 +114,9 @@ func (e *Engine) flushOpens() {
 	if e.state != Rebalancing && e.state != Running {
 		return
 	}
+	if !slices.ContainsFunc(e.order, func(l *life) bool { return l.state == lifeOpening }) {
+		return
+	}
 	var fetch, list []task.TopicPartition
 	for _, l := range slices.Clone(e.order) {
 		if l.state != lifeOpening {
@@ -157,8 +160,14 @@ func (l *life) unfetched() []task.TopicPartition {
 	return tps
 }
 
+// mayHaveDied says that, as far as is known, the last runner of an input has not ended properly.
+func (l *life) mayHaveDied(input int) bool {
+	return l.open.offsets[input] == offsetPending || l.open.said[input].Running
+}
+
 // unlisted are the partitions whose bounds are needed: all changelogs, inputs without a committed offset or with records done above it, and
-// those whose main path may have to go on at the log's end.
+// those whose main path may have to go on at the log's end. Those are asked for together with the offsets, which may say that nobody has died:
+// then the answer is not waited for, and a task that moves runs as soon as it would without a second path.
 func (e *Engine) unlisted(l *life) []task.TopicPartition {
 	var tps []task.TopicPartition
 	need := func(tp task.TopicPartition) {
@@ -171,7 +180,7 @@ func (e *Engine) unlisted(l *life) []task.TopicPartition {
 			if l.open.offsets[i] == offsetAbsent {
 				continue
 			}
-			if l.open.offsets[i] == offsetNone || len(l.open.said[i].Holes) > 0 || e.mayRecover(l, i) {
+			if l.open.offsets[i] == offsetNone || len(l.open.said[i].Holes) > 0 || e.mayRecover(l, i) && l.mayHaveDied(i) {
 				need(tp)
 			}
 		}

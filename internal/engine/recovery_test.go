@@ -84,6 +84,20 @@ func TestRecoveryOpensTwoPaths(t *testing.T) {
 	require.Equal(t, w.gapAdd(70), w.fetchOf(Recover).Event)
 }
 
+// Only a crash needs the log's end. A task whose last runner has ended properly, as one does that hands it over, does not wait for that.
+func TestRecoveryHoldsUpNoHandover(t *testing.T) {
+	w := openingWorld(t, recovering, id00)
+	require.Len(t, acted[ListOffsets](w), 1, "it is asked for together with the offsets")
+	w.step(OffsetsFetched{Request: latest[FetchOffsets](w).Request, Offsets: map[task.TopicPartition]CommittedOffset{in0: {Offset: 70, Metadata: streamTime(777, 70)}}})
+	require.Equal(t, []int64{70}, only[StartTask](w).Positions)
+
+	w = openingWorld(t, recovering, id00)
+	w.step(OffsetsFetched{Request: latest[FetchOffsets](w).Request, Offsets: map[task.TopicPartition]CommittedOffset{in0: died(t, retry.Metadata{Main: 70}, 70)}})
+	require.Empty(t, acted[StartTask](w), "it may have to go on there")
+	w.listed(latest[ListOffsets](w), 5, 120)
+	require.Equal(t, []int64{120}, only[StartTask](w).Positions)
+}
+
 func TestRecoveryOpensOnePathWhereOneWillDo(t *testing.T) {
 	for name, c := range map[string]CommittedOffset{
 		"clean end":  {Offset: 70, Metadata: streamTime(777, 70)},
