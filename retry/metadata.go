@@ -53,6 +53,8 @@ const (
 	flagLater   = 1 << 7
 
 	offsetBytes = 8
+	// fieldBytes is what the fields take at most, with the checksum.
+	fieldBytes = 96
 	// maxBody is how many bytes fit behind the prefix.
 	maxBody = (MaxMetadata - len(oursPrefix)) / 2 * pairBits / 8
 )
@@ -75,8 +77,11 @@ func (m *Metadata) Encode(offset int64) (string, bool) {
 	if !tidyRuns(holes, offset, main) {
 		holes = clipRuns(holes, offset, main)
 	}
-	var room [offsetBytes + maxBody + 4*spareBytes]byte
-	body := binary.BigEndian.AppendUint64(room[:0], uint64(offset))
+	size := offsetBytes + fieldBytes
+	if len(holes) > 0 {
+		size = offsetBytes + maxBody + 4*spareBytes
+	}
+	body := binary.BigEndian.AppendUint64(make([]byte, 0, size), uint64(offset)) // the checksum takes it to the heap, and most have no holes
 	body = m.appendFields(body, main-offset)
 	body, ok := appendMap(body, offsetBytes, offsetBytes+maxBody-checksumBytes, offset, holes)
 	if !ok {

@@ -60,8 +60,8 @@ func parseMetadata(s string, offset, end int64) (m Metadata, reason string) {
 }
 
 func parseOurs(text string, offset, end int64) (m Metadata, reason string) {
-	var room [offsetBytes + maxBody + 2*spareBytes]byte
-	body, ok := appendUnbase91(binary.BigEndian.AppendUint64(room[:0], uint64(offset)), text)
+	room := make([]byte, 0, offsetBytes+len(text)+2*spareBytes) // the checksum takes it to the heap: most are short
+	body, ok := appendUnbase91(binary.BigEndian.AppendUint64(room, uint64(offset)), text)
 	if !ok || len(body) <= offsetBytes+checksumBytes {
 		return m, "damaged"
 	}
