@@ -33,6 +33,9 @@ type Config struct {
 	InitialRebalanceDelay time.Duration
 	// MinSession and MaxSession bound the session timeouts. They default to 6 s and 30 min.
 	MinSession, MaxSession time.Duration
+	// Lends says that the log shares its bytes with the requests and answers that they come and go with: nobody may change them any more.
+	// Without it records are copied both ways.
+	Lends bool
 	// Committed is told of every offset that is committed. May be nil.
 	Committed func(Commit)
 }

@@ -1,6 +1,9 @@
 package modelbroker
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Conn names a connection of a client to one node. The zero Conn is none.
 type Conn int64
@@ -68,10 +71,10 @@ func (b *Broker) answer(t *ticket, r Response) {
 func (b *Broker) pump() {
 	for len(b.ready) > 0 {
 		cn := b.ready[0]
-		b.ready = b.ready[1:]
+		b.ready = slices.Delete(b.ready, 0, 1)
 		for cn.open && cn.busy == nil && len(cn.queue) > 0 {
 			t := cn.queue[0]
-			cn.queue = cn.queue[1:]
+			cn.queue = slices.Delete(cn.queue, 0, 1)
 			cn.busy = t
 			if r := b.handle(cn.node, t); r != nil {
 				b.answer(t, r)

@@ -13,18 +13,17 @@ type parkedFetch struct {
 	ticket  *ticket
 	node    int32
 	req     FetchRequest
-	unknown []bool // parts that were unknown when it came: they do not end the wait
+	parts   []*partition // nil for those that were unknown when it came: they do not end the wait
 	timeout *timer
 }
 
 func (b *Broker) fetch(node int32, t *ticket, r FetchRequest) Response {
-	f := &parkedFetch{ticket: t, node: node, req: r, unknown: make([]bool, len(r.Parts))}
+	f := &parkedFetch{ticket: t, node: node, req: r, parts: make([]*partition, len(r.Parts))}
 	known := 0
-	for i, part := range r.Parts {
-		if _, code := b.partition(part.TopicPartition); code == kcode.None {
+	for i := range r.Parts {
+		if p, code := b.partition(r.Parts[i].TopicPartition); code == kcode.None {
+			f.parts[i] = p
 			known++
-		} else {
-			f.unknown[i] = true
 		}
 	}
 	if known == 0 || r.MaxWait <= 0 || b.ripe(f) {
@@ -36,22 +35,27 @@ func (b *Broker) fetch(node int32, t *ticket, r FetchRequest) Response {
 }
 
 func (b *Broker) completeFetch(f *parkedFetch) {
-	f.timeout.stop()
-	b.fetches = slices.DeleteFunc(b.fetches, func(o *parkedFetch) bool { return o == f })
+	b.unpark(slices.Index(b.fetches, f))
 	b.answer(f.ticket, b.read(f))
 }
 
+func (b *Broker) unpark(i int) {
+	b.fetches[i].timeout.stop()
+	b.fetches = slices.Delete(b.fetches, i, i+1)
+}
+
 // wakeFetches answers the polls that are ripe now that something happened to the partition.
-func (b *Broker) wakeFetches(tp task.TopicPartition) {
-	for _, f := range slices.Clone(b.fetches) {
-		if !f.ticket.conn.open {
-			f.timeout.stop()
-			b.fetches = slices.DeleteFunc(b.fetches, func(o *parkedFetch) bool { return o == f })
-			continue
-		}
-		asks := slices.ContainsFunc(f.req.Parts, func(p FetchPart) bool { return p.TopicPartition == tp })
-		if asks && b.ripe(f) {
-			b.completeFetch(f)
+func (b *Broker) wakeFetches(p *partition) {
+	for i := 0; i < len(b.fetches); {
+		f := b.fetches[i]
+		switch {
+		case !f.ticket.conn.open:
+			b.unpark(i)
+		case slices.Contains(f.parts, p) && b.ripe(f):
+			b.unpark(i)
+			b.answer(f.ticket, b.read(f))
+		default:
+			i++
 		}
 	}
 }
@@ -59,11 +63,12 @@ func (b *Broker) wakeFetches(tp task.TopicPartition) {
 // ripe says whether a poll is to be answered now: an error, a position beyond the last stable offset, or enough bytes.
 func (b *Broker) ripe(f *parkedFetch) bool {
 	bytes := 0
-	for i, part := range f.req.Parts {
-		if f.unknown[i] {
+	for i := range f.req.Parts {
+		if f.parts[i] == nil {
 			continue
 		}
-		p, code := b.readable(f.node, part)
+		part := &f.req.Parts[i]
+		p, code := b.readable(f, i)
 		if code != kcode.None {
 			return true
 		}
@@ -77,10 +82,16 @@ func (b *Broker) ripe(f *parkedFetch) bool {
 	return bytes >= int(f.req.MinBytes)
 }
 
-func (b *Broker) readable(node int32, part FetchPart) (*partition, kcode.Code) {
-	p, code := b.partition(part.TopicPartition)
+// readable is the partition of a part that was known when the poll came, and what keeps it from being read.
+func (b *Broker) readable(f *parkedFetch, i int) (*partition, kcode.Code) {
+	part, p, code := &f.req.Parts[i], f.parts[i], kcode.None
+	if p.gone { // deleted since, or made anew
+		if p, code = b.partition(part.TopicPartition); code == kcode.None {
+			f.parts[i] = p
+		}
+	}
 	if code == kcode.None {
-		code = p.check(node, part.LeaderEpoch, false)
+		code = p.check(f.node, part.LeaderEpoch, false)
 	}
 	if code == kcode.None && (part.Offset < p.start || part.Offset > p.end) {
 		code = kcode.OffsetOutOfRange
@@ -95,7 +106,7 @@ func (p *partition) limit(readCommitted bool) int64 {
 	return p.end
 }
 
-func partBytes(part FetchPart) int {
+func partBytes(part *FetchPart) int {
 	if part.MaxBytes <= 0 {
 		return math.MaxInt
 	}
@@ -110,12 +121,12 @@ func (b *Broker) read(f *parkedFetch) Response {
 	}
 	resp := FetchResponse{Parts: make([]FetchedPart, len(f.req.Parts))}
 	some := false
-	for i, part := range f.req.Parts {
-		out := &resp.Parts[i]
+	for i := range f.req.Parts {
+		part, out := &f.req.Parts[i], &resp.Parts[i]
 		*out = FetchedPart{TopicPartition: part.TopicPartition, Next: part.Offset, HighWatermark: -1, LastStable: -1, LogStart: -1}
-		p, code := b.readable(f.node, part)
-		if f.unknown[i] {
-			code = kcode.UnknownTopicOrPartition
+		p, code := f.parts[i], kcode.UnknownTopicOrPartition
+		if p != nil {
+			p, code = b.readable(f, i)
 		}
 		if out.Code = code; code != kcode.None {
 			continue
@@ -124,17 +135,31 @@ func (b *Broker) read(f *parkedFetch) Response {
 		run, n := p.run(part.Offset, p.limit(f.req.ReadCommitted), min(left, partBytes(part)), !some)
 		some = some || n > 0
 		left = max(0, left-n)
-		out.fill(run, n)
+		out.fill(run, n, b.cfg.Lends)
 	}
 	return resp
 }
 
-func (out *FetchedPart) fill(run []*batch, bytes int) {
-	for _, b := range run {
-		for _, r := range b.records {
-			out.Records = append(out.Records, copyRecord(r))
-		}
-		out.Next = b.last + 1
-	}
+func (out *FetchedPart) fill(run []*batch, bytes int, lends bool) {
 	out.Bytes = bytes
+	if len(run) == 0 {
+		return
+	}
+	out.Next = run[len(run)-1].last + 1
+	n := 0
+	for _, b := range run {
+		n += len(b.records)
+	}
+	if n == 0 {
+		return
+	}
+	out.Records = make([]task.Record, 0, n)
+	for _, b := range run {
+		out.Records = append(out.Records, b.records...)
+	}
+	if !lends {
+		for i := range out.Records {
+			out.Records[i] = copyRecord(out.Records[i])
+		}
+	}
 }

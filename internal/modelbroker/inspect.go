@@ -48,6 +48,27 @@ func (b *Broker) Log(tp task.TopicPartition) ([]task.Record, int64) {
 	return records, p.end
 }
 
+// Tail calls do with each record of a partition from an offset on, and returns the high watermark; -1 if the partition is unknown. What do gets
+// is the log's own.
+func (b *Broker) Tail(tp task.TopicPartition, from int64, do func(*task.Record)) int64 {
+	p, code := b.partition(tp)
+	if code != kcode.None {
+		return -1
+	}
+	from = max(from, p.start)
+	for _, batch := range p.batches {
+		if batch.last < from {
+			continue
+		}
+		for i := range batch.records {
+			if r := &batch.records[i]; r.Offset >= from {
+				do(r)
+			}
+		}
+	}
+	return p.end
+}
+
 // End returns the high watermark of a partition, -1 if the partition is unknown.
 func (b *Broker) End(tp task.TopicPartition) int64 {
 	p, code := b.partition(tp)

@@ -21,6 +21,7 @@ type partition struct {
 	end       int64 // the high watermark too
 	open      int64 // where the open transaction begins, -1 without one
 	segment   int   // the active one
+	gone      bool  // its topic was deleted
 	producers map[int64]*producer
 }
 
@@ -62,11 +63,14 @@ func (p *partition) check(node, epoch int32, leaderOnly bool) kcode.Code {
 	return kcode.None
 }
 
-// append adds a batch of copies of the records at the end and returns its first offset.
-func (p *partition) append(in ProduceBatch, bytes int, stamp int64) int64 {
+// append adds a batch of the records, or of copies of them, at the end and returns its first offset.
+func (p *partition) append(in ProduceBatch, bytes int, stamp int64, lent bool) int64 {
 	recs := make([]task.Record, len(in.Records))
 	for i, r := range in.Records {
-		recs[i] = copyRecord(task.Record{Offset: p.end + int64(i), Timestamp: r.Timestamp, Key: r.Key, Value: r.Value, Headers: r.Headers})
+		recs[i] = task.Record{Offset: p.end + int64(i), Timestamp: r.Timestamp, Key: r.Key, Value: r.Value, Headers: r.Headers}
+		if !lent {
+			recs[i] = copyRecord(recs[i])
+		}
 		if stamp >= 0 {
 			recs[i].Timestamp = stamp
 		}
@@ -89,16 +93,15 @@ func (p *partition) appendControl() {
 // the bytes; always a whole first batch if atLeastOne.
 func (p *partition) run(offset, limit int64, maxBytes int, atLeastOne bool) (run []*batch, bytes int) {
 	i, _ := slices.BinarySearchFunc(p.batches, offset, func(b *batch, o int64) int { return int(b.last - o) })
-	for _, b := range p.batches[i:] {
-		if b.base >= limit || len(run) > 0 && b.segment != run[0].segment {
+	n := i
+	for ; n < len(p.batches); n++ {
+		b := p.batches[n]
+		if b.base >= limit || b.segment != p.batches[i].segment || bytes+b.bytes > maxBytes && !(atLeastOne && n == i) {
 			break
 		}
-		if bytes+b.bytes > maxBytes && !(atLeastOne && len(run) == 0) {
-			break
-		}
-		run, bytes = append(run, b), bytes+b.bytes
+		bytes += b.bytes
 	}
-	return run, bytes
+	return p.batches[i:n], bytes
 }
 
 // trim moves the start of the log; a batch that reaches beyond it stays whole.

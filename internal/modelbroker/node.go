@@ -97,7 +97,7 @@ func (b *Broker) EndTransaction(now time.Time, tp task.TopicPartition) {
 	if p, code := b.partition(tp); code == kcode.None {
 		p.open = -1
 		p.appendControl()
-		b.wakeFetches(tp)
+		b.wakeFetches(p)
 		b.pump()
 	}
 }
@@ -116,7 +116,7 @@ func (b *Broker) Trim(now time.Time, tp task.TopicPartition, start int64) {
 	b.Advance(now)
 	if p, code := b.partition(tp); code == kcode.None {
 		p.trim(min(start, p.end))
-		b.wakeFetches(tp)
+		b.wakeFetches(p)
 		b.pump()
 	}
 }
@@ -149,7 +149,7 @@ func (b *Broker) elect(p *partition, node int32) {
 	p.leader = node
 	p.epoch++
 	p.settled = b.now.Add(b.cfg.LeaderSettle)
-	b.wakeFetches(p.tp)
+	b.wakeFetches(p)
 }
 
 func (b *Broker) closeConns(node int32) {

@@ -45,7 +45,7 @@ func (b *Broker) deleteRecords(node int32, r DeleteRecordsRequest) Response {
 		resp.Parts[i] = DeletedRecords{TopicPartition: part.TopicPartition, Code: code, LowWatermark: -1}
 		if code == kcode.None {
 			resp.Parts[i].LowWatermark = p.start
-			b.wakeFetches(p.tp)
+			b.wakeFetches(p)
 		}
 	}
 	return resp

@@ -24,12 +24,31 @@ const remembered = 5
 // Clone returns the request with bytes of its own, for a request that travels longer than its records are lent.
 func (r ProduceRequest) Clone() ProduceRequest {
 	r.Batches = slices.Clone(r.Batches)
+	size := 0
 	for i := range r.Batches {
-		in := r.Batches[i].Records
-		out := make([]task.OutRecord, len(in))
-		for j, o := range in {
-			c := copyRecord(task.Record{Key: o.Key, Value: o.Value, Headers: o.Headers})
-			out[j] = task.OutRecord{Key: c.Key, Value: c.Value, Headers: c.Headers, Timestamp: o.Timestamp}
+		for _, o := range r.Batches[i].Records {
+			size += len(o.Key) + len(o.Value)
+			for _, h := range o.Headers {
+				size += len(h.Value)
+			}
+		}
+	}
+	memory := make([]byte, 0, size)
+	own := func(b []byte) []byte {
+		if b == nil {
+			return nil
+		}
+		memory = append(memory, b...)
+		return memory[len(memory)-len(b) : len(memory) : len(memory)]
+	}
+	for i := range r.Batches {
+		out := slices.Clone(r.Batches[i].Records)
+		for j := range out {
+			o := &out[j]
+			o.Key, o.Value, o.Headers = own(o.Key), own(o.Value), slices.Clone(o.Headers)
+			for k := range o.Headers {
+				o.Headers[k].Value = own(o.Headers[k].Value)
+			}
 		}
 		r.Batches[i].Records = out
 	}
@@ -50,8 +69,10 @@ func (b *Broker) produce(node int32, r ProduceRequest) Response {
 		}
 		out.Code = code
 	}
-	for _, in := range r.Batches {
-		b.wakeFetches(in.TopicPartition)
+	for i := range r.Batches {
+		if p, code := b.partition(r.Batches[i].TopicPartition); code == kcode.None {
+			b.wakeFetches(p)
+		}
 	}
 	return resp
 }
@@ -90,7 +111,7 @@ func (b *Broker) appendBatch(p *partition, in ProduceBatch, out *ProducedPart) k
 	if p.topic.appendTime {
 		stamp = b.now.UnixMilli()
 	}
-	out.BaseOffset = p.append(in, bytes, stamp)
+	out.BaseOffset = p.append(in, bytes, stamp, b.cfg.Lends)
 	if in.ProducerID >= 0 {
 		p.remember(in, out.BaseOffset)
 	}

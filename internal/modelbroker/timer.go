@@ -1,14 +1,10 @@
 package modelbroker
 
-import (
-	"container/heap"
-	"time"
-)
+import "time"
 
 // timer is something to do at a time. Of equal times the one that was set first comes first.
 type timer struct {
 	at   time.Time
-	seq  uint64
 	fire func()
 	off  bool
 }
@@ -16,20 +12,74 @@ type timer struct {
 // stop makes a timer do nothing; a nil one is fine.
 func (t *timer) stop() {
 	if t != nil {
-		t.off = true
+		t.off, t.fire = true, nil
 	}
 }
 
+// timers are a heap, the next one first. Those that were stopped stay in it until it is their turn.
 type timers struct {
-	heap timerHeap
+	heap []timerEntry
 	seq  uint64
 }
 
+type timerEntry struct {
+	at  int64 // nanoseconds
+	seq uint64
+	*timer
+}
+
+func (e *timerEntry) before(o *timerEntry) bool { return e.at < o.at || e.at == o.at && e.seq < o.seq }
+
 func (b *Broker) after(d time.Duration, fire func()) *timer {
-	b.timers.seq++
-	t := &timer{at: b.now.Add(d), seq: b.timers.seq, fire: fire}
-	heap.Push(&b.timers.heap, t)
+	t := &timer{at: b.now.Add(d), fire: fire}
+	b.timers.push(t)
 	return t
+}
+
+func (t *timers) push(x *timer) {
+	t.seq++
+	e := timerEntry{x.at.UnixNano(), t.seq, x}
+	h := append(t.heap, e)
+	i := len(h) - 1
+	for i > 0 {
+		up := (i - 1) / 2
+		if !e.before(&h[up]) {
+			break
+		}
+		h[i] = h[up]
+		i = up
+	}
+	h[i] = e
+	t.heap = h
+}
+
+func (t *timers) pop() *timer {
+	h := t.heap
+	first, n := h[0].timer, len(h)-1
+	e := h[n]
+	h[n] = timerEntry{}
+	h = h[:n]
+	t.heap = h
+	if n == 0 {
+		return first
+	}
+	i := 0
+	for {
+		c := 2*i + 1
+		if c >= n {
+			break
+		}
+		if c+1 < n && h[c+1].before(&h[c]) {
+			c++
+		}
+		if !h[c].before(&e) {
+			break
+		}
+		h[i] = h[c]
+		i = c
+	}
+	h[i] = e
+	return first
 }
 
 // due takes the next timer that is not after now.
@@ -38,33 +88,15 @@ func (t *timers) due(now time.Time) *timer {
 	if !ok || at.After(now) {
 		return nil
 	}
-	return heap.Pop(&t.heap).(*timer)
+	return t.pop()
 }
 
 func (t *timers) next() (time.Time, bool) {
 	for len(t.heap) > 0 && t.heap[0].off {
-		heap.Pop(&t.heap)
+		t.pop()
 	}
 	if len(t.heap) == 0 {
 		return time.Time{}, false
 	}
-	return t.heap[0].at, true
-}
-
-type timerHeap []*timer
-
-func (h timerHeap) Len() int { return len(h) }
-func (h timerHeap) Less(i, j int) bool {
-	if !h[i].at.Equal(h[j].at) {
-		return h[i].at.Before(h[j].at)
-	}
-	return h[i].seq < h[j].seq
-}
-func (h timerHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *timerHeap) Push(x any)   { *h = append(*h, x.(*timer)) }
-func (h *timerHeap) Pop() any {
-	old := *h
-	t := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return t
+	return t.heap[0].timer.at, true
 }

@@ -162,7 +162,10 @@ func (b *Broker) deleteTopics(r DeleteTopicsRequest) Response {
 			maps.DeleteFunc(g.offsets, func(tp task.TopicPartition, _ committed) bool { return tp.Topic == name })
 		}
 		for _, p := range t.parts {
-			b.wakeFetches(p.tp)
+			p.gone = true
+		}
+		for _, p := range t.parts {
+			b.wakeFetches(p)
 		}
 	}
 	return DeleteTopicsResponse{Codes: codes}
