@@ -2,6 +2,7 @@ package sim
 
 import (
 	"encoding/binary"
+	"time"
 
 	"github.com/understudy-streams/understudy/retry"
 	"github.com/understudy-streams/understudy/statestore"
@@ -64,14 +65,15 @@ func (p *process) splitter(env *task.Env) *task.Graph {
 }
 
 func (p *process) counter(env *task.Env) *task.Graph {
-	store, life := env.Store(storeCounts), p.lifeOf(env)
+	store := env.Store(storeCounts)
+	life, beside := p.lifeOf()
 	emit := func(key []byte, row statestore.Row) {
 		b := append(env.Tail(), key...)
 		env.Send(0, -1, append(b, row.Value...), len(key), len(row.Value), row.Timestamp, nil)
 	}
 	g := &task.Graph{Inputs: []func(*task.Record){func(r *task.Record) {
 		id := recordID(r.Value)
-		kind, failed := p.tries(env, life, id)
+		kind, failed := p.tries(env, life, beside, id)
 		late := p.w.failing.fates[id].late
 		if failed != nil && !late {
 			fail(env, kind, failed)
@@ -89,11 +91,16 @@ func (p *process) counter(env *task.Env) *task.Graph {
 		if p.w.mood.perUpdate {
 			emit(r.Key, row)
 		}
+		if p.w.failing.fates[id].kind == poisons { // of a time at which no broker takes it
+			env.Send(0, -1, append(append(env.Tail(), r.Key...), r.Value...), len(r.Key), len(r.Value), r.Timestamp+(2*time.Hour).Milliseconds(), nil)
+		}
 		if failed != nil {
 			fail(env, kind, failed)
 			return
 		}
-		p.w.oracle.counts(p, env, life, string(r.Key))
+		if !beside {
+			p.w.oracle.counts(p, env, life, string(r.Key))
+		}
 	}}}
 	if !p.w.mood.perUpdate {
 		g.Tables = []task.Table{{Store: storeCounts, Node: "count", Emit: func(key []byte, now statestore.Row, _ bool, _ statestore.Row, _ bool) { emit(key, now) }}}
@@ -121,6 +128,22 @@ func counted(row []byte, id, records int) []byte {
 func countOf(row []byte) int { return int(binary.BigEndian.Uint64(row)) }
 
 func has(row []byte, id int) bool { return 8+id/8 < len(row) && row[8+id/8]&(1<<(id%8)) != 0 }
+
+// numbers is a set of input records, as a row has it.
+type numbers []byte
+
+func newNumbers(w *world) numbers { return make(numbers, (w.cfg.Records+7)/8) }
+
+func (s numbers) has(id int) bool { return s[id/8]&(1<<(id%8)) != 0 }
+
+func (s numbers) add(id int) { s[id/8] |= 1 << (id % 8) }
+
+// addRow adds all records of a row.
+func (s numbers) addRow(row []byte) {
+	for i := 8; i < len(row); i++ {
+		s[i-8] |= row[i]
+	}
+}
 
 // The value of an input record is its number.
 

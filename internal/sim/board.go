@@ -62,7 +62,7 @@ func (p *process) boardWritten(ev engine.OffsetsCommitted) {
 
 // shown notes a row, as it is committed.
 func (o *oracle) shown(c modelbroker.Commit) {
-	if _, end := o.w.Broker.Log(c.TopicPartition); c.Offset > end {
+	if end := o.w.Broker.End(c.TopicPartition); c.Offset > end {
 		o.w.violatedAt(c.TopicPartition, "%s is ready for %v at %d, its end is %d", nameOf(o.members[c.MemberID]), c.TopicPartition, c.Offset, end)
 	}
 	words := strings.Fields(c.Metadata)

@@ -158,7 +158,7 @@ func (c *changes) wrote(p *process, b modelbroker.ProduceBatch) {
 			c.o.w.violatedAt(c.tp, "%s writes a row of %s with %d records to the changelog, which had one with %d", p.name, r.Key, countIn(r.Value), countIn(before))
 			return
 		}
-		c.rightly[string(r.Key)] = bytes.Clone(r.Value)
+		c.rightly[string(r.Key)] = r.Value
 	}
 }
 
@@ -201,7 +201,7 @@ func (c *changes) applied(p *process, a engine.Apply, s statestore.TaskStores) {
 	}
 	want := c.fold(p, position)
 	runs := slices.Contains(o.runs[a.Task], p)
-	if !runs && !maps.EqualFunc(rows(s.Reader(c.store)), want, bytes.Equal) {
+	if !runs && differs(s.Reader(c.store), want) {
 		// What was an owner's store with a hole in its changelog is ahead of its position: it meets older rows on its way to where it was.
 		c.restartable(p.name, s)
 		return
@@ -226,6 +226,9 @@ func (o *oracle) restored(p *process, id task.ID, s statestore.TaskStores) {
 }
 
 func (c *changes) matches(p *process, position int64, s statestore.TaskStores, want map[string][]byte) {
+	if !differs(s.Reader(c.store), want) {
+		return
+	}
 	got := rows(s.Reader(c.store))
 	if len(want) != len(got) {
 		c.o.w.violatedAt(c.tp, "%s: the store of task %v at %d has %d rows, its changelog makes %d", p.name, c.id, position, len(got), len(want))
@@ -249,21 +252,18 @@ func (o *oracle) restartable(name string, id task.ID, s statestore.TaskStores) {
 
 func (c *changes) restartable(name string, s statestore.TaskStores) {
 	o, id, position := c.o, c.id, s.Position(c.store)
-	first, records, end := o.w.Broker.Start(c.tp), []task.Record(nil), int64(0)
-	if position < first {
+	if position < o.w.Broker.Start(c.tp) {
 		return // it will be emptied
 	}
-	records, end = o.w.Broker.Log(c.tp)
+	end := o.w.Broker.End(c.tp)
 	if position > end {
 		o.w.violatedAt(c.tp, "%s: the store of task %v is at %d, its changelog ends at %d", name, id, position, end)
 		return
 	}
 	got := rows(s.Reader(c.store))
-	for i := range records {
-		if r := &records[i]; r.Offset >= position {
-			put(got, &written{record: true, key: string(r.Key), value: r.Value})
-		}
-	}
+	o.w.Broker.Tail(c.tp, position, func(r *task.Record) {
+		put(got, &written{record: true, key: string(r.Key), value: r.Value})
+	})
 	if want := c.fold(nil, end); !maps.EqualFunc(got, want, bytes.Equal) {
 		o.w.violatedAt(c.tp, "%s: the store of task %v at %d and what follows do not make what its changelog says", name, id, position)
 	}
@@ -345,6 +345,8 @@ func (o *oracle) refusal(code kcode.Code) {
 		o.w.saw(CoordinatorMoved)
 	case kcode.CoordinatorLoadInProgress:
 		o.w.saw(CoordinatorLoading)
+	case kcode.InvalidTimestamp:
+		o.w.saw(RecordRefused)
 	case kcode.UnstableOffsetCommit:
 		o.w.saw(UnstableOffset)
 	}

@@ -20,7 +20,13 @@ type Config struct {
 	Recover   bool  // after an end that was none tasks go on on two paths, with a policy that allows it
 	// Trace gets every line of the trace as it happens. May be nil.
 	Trace func(line string)
+
+	breaks time.Duration // when it is to fail, for the test of what is said then
 }
+
+// Mixed is what a seed is played as where all kinds of runs are to be had: every sixth goes on on two paths after each end that was none. What
+// else it is, the seed decides: in every third run nothing happens but one plan, in most some records fail.
+func Mixed(seed uint64) Config { return Config{Seed: seed, Recover: seed%6 == 0} }
 
 // Result is what a run came to.
 type Result struct {

@@ -11,7 +11,7 @@ import (
 func TestFullDisks(t *testing.T) {
 	filled, resumed := 0, 0
 	for seed := uint64(5000); seed < 5100; seed++ {
-		r := Run(Config{Seed: seed})
+		r := Run(Mixed(seed))
 		require.NoError(t, r.Err, r.String())
 		for _, f := range r.Faults {
 			if strings.HasSuffix(f, "is full") {

@@ -9,24 +9,20 @@ import (
 // failed is what the oracle knows of records that fail.
 type failed struct {
 	o      *oracle
-	emits  map[int]bool          // records that are in the output
+	emits  numbers               // records that are in the output
 	dead   map[retry.Origin]bool // dead letters that are in their topic
 	letter map[int]bool          // records that have one
 }
 
 func (f *failed) init(o *oracle) {
-	*f = failed{o: o, emits: map[int]bool{}, dead: map[retry.Origin]bool{}, letter: map[int]bool{}}
+	*f = failed{o: o, emits: newNumbers(o.w), dead: map[retry.Origin]bool{}, letter: map[int]bool{}}
 }
 
 // appended follows what says that a record was dealt with.
 func (f *failed) appended(p *process, tp task.TopicPartition, r task.OutRecord) {
 	switch tp.Topic {
 	case topicOut:
-		for id := range f.o.w.cfg.Records {
-			if has(r.Value, id) {
-				f.emits[id] = true
-			}
-		}
+		f.emits.addRow(r.Value)
 	case topicDead:
 		f.died(p, tp, r)
 	case topicParked:
@@ -72,16 +68,17 @@ func (f *failed) parked(p *process, tp task.TopicPartition, r task.OutRecord) {
 		}
 	default:
 		id := recordID(log[o.Offset].value)
-		if !f.done(words, o.Offset, id) && !f.byStranger(tp, r.Key) {
+		if !f.done(words, o.Offset, id) && (!f.byStranger(tp, r.Key) || f.o.claimed(words, o.Offset)) {
 			f.o.w.violatedAt(tp, "%s deletes that record %d at %d is put aside, and it left no trace", nameOf(p), id, o.Offset)
 		}
-		if !payload && f.o.counted[id] {
+		if !payload && f.o.counted.has(id) {
 			f.o.w.saw(RecordRecovered)
 		}
 	}
 }
 
-// byStranger says that a row was last written by one who did not run the task: its owner, who knows nothing of it, takes it back.
+// byStranger says that a row was last written by one who did not run the task: its owner, who knows nothing of it, takes it back. That is no loss
+// as long as no commit says that the record is done: whoever goes on there takes it.
 func (f *failed) byStranger(tp task.TopicPartition, key []byte) bool {
 	log := f.o.logs[tp]
 	for i := len(log) - 1; i >= 0; i-- {
@@ -96,7 +93,7 @@ func (f *failed) byStranger(tp task.TopicPartition, key []byte) bool {
 func (f *failed) done(words task.TopicPartition, at int64, id int) bool {
 	w := f.o.w
 	switch {
-	case f.o.counted[id] && f.emits[id]:
+	case f.o.counted.has(id) && f.emits.has(id):
 		return true
 	case f.dead[retry.Origin{Topic: words.Topic, Partition: words.Partition, Offset: at}]:
 		return true
@@ -112,7 +109,7 @@ func (f *failed) isParked(words task.TopicPartition, at int64) bool {
 	return rows[string(retry.AppendEntryKey(nil, o))] != nil && rows[string(retry.AppendPayloadKey(nil, o))] != nil
 }
 
-// mayMiss says that a record may be missing from the counts in the end.
+// mayMiss says that a record may be missing from the counts in the end for having failed.
 func (f *failed) mayMiss(id int) bool {
 	return f.letter[id] || f.o.w.failing.mayVanish(id)
 }
@@ -131,7 +128,6 @@ type counting struct {
 	loaded map[int64]bool   // records that were put aside before
 	front  int64            // the furthest that was tried by the main path
 	behind int64            // and by the second one
-	beside bool             // it is a worker's, who does not know whether it counts what it does
 	done   map[int64]bool   // counted in this life
 	last   map[string]int64 // of each word, the furthest that was counted
 	due    map[int64]due
@@ -154,39 +150,41 @@ func newCounting(life *paths, aside map[string][]byte) *counting {
 	return c
 }
 
-// lifeOf is the life that the nodes are made for.
-func (p *process) lifeOf(*task.Env) *counting {
-	if t := p.Starting(); t != nil {
+// lifeOf is the life that the nodes are made for, and whether they are a worker's, who does not know whether it counts what it does.
+func (p *process) lifeOf() (c *counting, beside bool) {
+	t, beside := p.Starting()
+	if t != nil {
 		if r := p.runs[t.Key]; r != nil && r.counting != nil {
-			return r.counting
+			return r.counting, beside
 		}
 	}
-	c := newCounting(&paths{}, nil) // one of the tests of the oracle, or a worker
-	c.beside = true
-	return c
+	return newCounting(&paths{}, nil), true // one of the tests of the oracle
 }
 
 // tries is a try of a record, and what it comes to.
-func (p *process) tries(env *task.Env, c *counting, id int) (task.Kind, error) {
+func (p *process) tries(env *task.Env, c *counting, beside bool, id int) (task.Kind, error) {
 	if p.doomed {
 		return task.KindProcess, errFlaky // nothing of it happens any more
 	}
 	o := &p.w.oracle
 	_, _, offset := env.Source()
-	aside := offset < *c.frontOf(offset) || c.loaded[offset]
-	if !c.beside { // what a worker does when its task is given up counts for nothing
+	aside := !beside && (offset < *c.frontOf(offset) || c.loaded[offset])
+	if !beside || !c.over { // what a worker does when its task is given up counts for nothing
 		o.runsAlone(p, env.ID())
-		o.failed.tried(p, env, c, id)
 	}
+	o.failed.tried(p, env, c, beside)
 	kind, err := p.w.meets(p, id, aside)
+	if beside { // what comes of it is the task's to say
+		return kind, err
+	}
 	if k := p.w.failing.fates[id].kind; err != nil && (k == waits || k == named) && err != errDown {
 		c.due[offset] = due{env.WallClock() + asked.Milliseconds(), int64(p.host.Skew)}
 	}
 	return kind, err
 }
 
-// tried holds a try against what the life has done so far.
-func (f *failed) tried(p *process, env *task.Env, c *counting, id int) {
+// tried holds a try against what the life has done so far. Those of workers are in no order, and whether they are done is the task's to say.
+func (f *failed) tried(p *process, env *task.Env, c *counting, beside bool) {
 	w := f.o.w
 	_, _, offset := env.Source()
 	switch {
@@ -197,6 +195,9 @@ func (f *failed) tried(p *process, env *task.Env, c *counting, id int) {
 	}
 	if d, ok := c.due[offset]; ok && d.skew == int64(p.host.Skew) && env.WallClock() < d.at {
 		w.violatedTask(env.ID(), "%s: task %v takes offset %d %d ms too early", p.name, env.ID(), offset, d.at-env.WallClock())
+	}
+	if beside {
+		return
 	}
 	if !w.failing.aside() {
 		f.inOrder(p, env, c, offset)
@@ -229,9 +230,6 @@ func (f *failed) inOrder(p *process, env *task.Env, c *counting, offset int64) {
 
 // counts notes that a record was counted, and holds that against those of its word.
 func (o *oracle) counts(p *process, env *task.Env, c *counting, word string) {
-	if c.beside {
-		return
-	}
 	_, _, offset := env.Source()
 	c.done[offset] = true
 	if last, ok := c.last[word]; ok && last > offset && o.w.failing.set.Mode != retry.ModeParallel {

@@ -39,6 +39,7 @@ const (
 	refuses           // it fails for good
 	leaves            // it says that it is to be skipped
 	deadly            // it ends the process with it, a number of times
+	poisons           // what comes of it the broker refuses, always, when it is done
 )
 
 // Errors of the application.
@@ -61,9 +62,10 @@ func newFailing(cfg Config, m *mood) failing {
 	if rng.IntN(5) == 0 && !cfg.Recover {
 		return f
 	}
-	f.policy = newPolicy(rng)
+	refused := newRefused(cfg, m)
+	f.policy = newPolicy(rng, len(refused) > 0)
 	if cfg.Recover {
-		f.policy = parallel(rng)
+		f.policy = parallel(rng, len(refused) > 0)
 	}
 	f.set = f.policy.Settings()
 	if m.planned && f.aside() && m.policy.AcceptableLag > 0 { // what is put aside makes changelogs longer, and that is nothing that a plan fails over
@@ -78,6 +80,11 @@ func newFailing(cfg Config, m *mood) failing {
 	if cfg.Calm || m.planned {
 		return f
 	}
+	for _, id := range refused {
+		if f.fates[id].kind == succeeds {
+			f.fates[id] = fate{kind: poisons}
+		}
+	}
 	if rng.IntN(6) == 0 {
 		f.deadly = true
 		f.fates[rng.IntN(len(f.fates))] = fate{kind: deadly, times: []int{1, 3, 100}[rng.IntN(3)], late: rng.IntN(2) == 0}
@@ -89,13 +96,35 @@ func newFailing(cfg Config, m *mood) failing {
 	return f
 }
 
+// newRefused draws the records of which a broker refuses what comes. Its numbers are drawn by themselves.
+func newRefused(cfg Config, m *mood) (ids []int) {
+	rng := rand.New(rand.NewPCG(cfg.Seed, 0x72656675))
+	if cfg.Calm || m.planned || rng.IntN(4) > 0 {
+		return nil
+	}
+	for range 1 + rng.IntN(3) {
+		ids = append(ids, rng.IntN(cfg.Records))
+	}
+	return ids
+}
+
+// ends draws what becomes of records that fail for good. Of those that a broker refuses the same, if there are any.
+func ends(pick func(...retry.Option) retry.Option, refused bool) []retry.Option {
+	end := pick(retry.ThenDeadLetter(), retry.ThenSkip())
+	if !refused {
+		return []retry.Option{end}
+	}
+	return []retry.Option{end, retry.OnProduce(retry.Ordered(retry.Attempts(1), end))}
+}
+
 // newPolicy draws what becomes of records that fail.
-func newPolicy(rng *rand.Rand) retry.Policy {
+func newPolicy(rng *rand.Rand, refused bool) retry.Policy {
 	pick := func(of ...retry.Option) retry.Option { return of[rng.IntN(len(of))] }
 	first := []time.Duration{10 * time.Millisecond, 100 * time.Millisecond, 400 * time.Millisecond}[rng.IntN(3)]
 	options := []retry.Option{
-		retry.Inline(1 + rng.IntN(2)), retry.Backoff(first, 4*first), retry.Crashes(2 + rng.IntN(2)), pick(retry.ThenDeadLetter(), retry.ThenSkip()),
+		retry.Inline(1 + rng.IntN(2)), retry.Backoff(first, 4*first), retry.Crashes(2 + rng.IntN(2)),
 	}
+	options = append(options, ends(pick, refused)...)
 	breaker := pick(retry.NoBreaker(), retry.Breaker(3, 500*time.Millisecond), retry.Breaker(20, 2*time.Second))
 	attempts := pick(retry.Attempts(2), retry.Attempts(4), retry.Attempts(retry.Forever))
 	switch rng.IntN(4) {
@@ -109,13 +138,12 @@ func newPolicy(rng *rand.Rand) retry.Policy {
 }
 
 // parallel draws a policy that lets records be taken in any order.
-func parallel(rng *rand.Rand) retry.Policy {
+func parallel(rng *rand.Rand, refused bool) retry.Policy {
 	pick := func(of ...retry.Option) retry.Option { return of[rng.IntN(len(of))] }
-	return retry.Parallel(
-		retry.Backoff(100*time.Millisecond, 400*time.Millisecond), retry.Crashes(2), pick(retry.ThenDeadLetter(), retry.ThenSkip()),
+	options := append(ends(pick, refused), retry.Backoff(100*time.Millisecond, 400*time.Millisecond), retry.Crashes(2),
 		pick(retry.Attempts(2), retry.Attempts(retry.Forever)), pick(retry.NoBreaker(), retry.Breaker(20, 2*time.Second)),
-		pick(retry.Parked(3, 1<<20), retry.Parked(1000, 1<<20)), retry.Workers([]int{1, 1, 2, 4}[rng.IntN(4)]),
-	)
+		pick(retry.Parked(3, 1<<20), retry.Parked(1000, 1<<20)), retry.Workers([]int{1, 1, 2, 4}[rng.IntN(4)]))
+	return retry.Parallel(options...)
 }
 
 func (f *failing) newFate(rng *rand.Rand) fate {
@@ -134,7 +162,7 @@ func (f *failing) aside() bool {
 // mayFail says that a record may fail for good: by itself, of what another one does, or in an outage.
 func (f *failing) mayFail(id int) bool {
 	switch t := f.fates[id]; t.kind {
-	case lasts, refuses, leaves, deadly:
+	case lasts, refuses, leaves, deadly, poisons:
 		return true
 	case fails, panics, named:
 		if f.set.Attempts > 0 && t.times >= f.set.Attempts {
@@ -173,7 +201,7 @@ func (w *world) meets(p *process, id int, aside bool) (task.Kind, error) {
 		return task.KindProcess, errDown
 	}
 	t := f.fates[id]
-	if t.kind == succeeds {
+	if t.kind == succeeds || t.kind == poisons {
 		return "", nil
 	}
 	f.tries[id]++

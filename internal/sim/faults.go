@@ -168,17 +168,22 @@ func (w *world) compact() {
 
 // compactLog compacts a changelog and returns where its first record is now.
 func (w *world) compactLog(tp task.TopicPartition) int64 {
-	before, _ := w.Broker.Log(tp)
+	before, after, first := 0, 0, int64(-1)
+	w.Broker.Tail(tp, 0, func(*task.Record) { before++ })
 	w.Broker.Compact(w.Now, tp, false)
-	after, end := w.Broker.Log(tp)
-	if len(after) < len(before) {
+	end := w.Broker.Tail(tp, 0, func(r *task.Record) {
+		if after++; first < 0 {
+			first = r.Offset
+		}
+	})
+	if after < before {
 		w.saw(Compacted)
 		w.oracle.compacted = true
 	}
-	if len(after) == 0 {
+	if first < 0 {
 		return end
 	}
-	return after[0].Offset
+	return first
 }
 
 // truncate compacts a changelog and then cuts off its beginning, in which nothing is left.
@@ -233,6 +238,9 @@ func (w *world) jumpClock() {
 // setClock moves the wall clock of a host, which its tasks measure with. Leases have clocks of their own.
 func (h *host) setClock(by time.Duration) {
 	h.Skew += by
+	if h.p != nil {
+		h.p.jumped = true
+	}
 	if h.p == nil || len(h.p.Tasks) == 0 {
 		return
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/understudy-streams/understudy/internal/engine"
 	"github.com/understudy-streams/understudy/internal/group"
+	"github.com/understudy-streams/understudy/internal/kcode"
 	"github.com/understudy-streams/understudy/internal/virtual"
 	"github.com/understudy-streams/understudy/statestore"
 	"github.com/understudy-streams/understudy/task"
@@ -57,6 +58,8 @@ type process struct {
 	name       string
 	failing    bool      // a write failed: it ends with an error
 	doomed     bool      // a record has killed it
+	shutting   bool      // it was asked to end
+	jumped     bool      // the clock of its host was moved
 	evicted    time.Time // an operator has removed it from the group, and it may not know before
 	evictedAt  int32     // the generation then
 	spec       []*task.Spec
@@ -89,7 +92,7 @@ func (h *host) start() {
 			Specs: p.spec, Hashes: map[int32]uint64{0: 1, 1: 2 + uint64(h.version)}, QueueBytes: m.queue, RestoreBytes: m.restore,
 			LearnRate: m.rate, Coalesce: m.coalesce, AcceptableLag: m.policy.AcceptableLag, StateCleanup: m.cleanup, StallAfter: m.stall,
 			Recover:    h.w.recovery.above,
-			PurgeEvery: 2*session + time.Second, RefreshEvery: 5 * time.Second, OutOfRange: func(string) engine.Reset { return engine.ResetStop },
+			PurgeEvery: 2*session + time.Second, RefreshEvery: 5 * time.Second, OutOfRange: h.w.outOfRange,
 		},
 		Sender: engine.SenderConfig{BatchBytes: 500, MaxBatch: 2000}, Planner: engine.PlannerConfig{MaxWait: m.fetchWait, PartBytes: 400, TurnBytes: 400},
 		NewTask: func(c task.Config) task.Config {
@@ -176,18 +179,27 @@ func (h *host) end() {
 func (h *host) wipe() { h.Disk, h.unsaved, h.synced = statestore.NewMemory(), 0, 0 }
 
 // shut asks the application for a clean end.
-func (p *process) shut(within time.Duration) { p.Tell(engine.Close{Within: within}) }
+func (p *process) shut(within time.Duration) {
+	p.shutting = true
+	p.Tell(engine.Close{Within: within})
+}
 
 // exited is called when the application has ended by itself.
 func (h *host) exited(err error) {
 	failed, troubled := errors.Is(err, errDisk), h.p.troubled
+	// Who is ending has no next life in which the record fails in its place. And a refusal is forgotten after a while, by the clock of the host: the
+	// core loop does not go by that here, so it takes a record that is sent once more after a jump for one that is not known again.
+	var refused *engine.ProduceError
+	failed = failed || errors.As(err, &refused) && refused.Code == kcode.InvalidTimestamp && (h.p.shutting || h.p.jumped)
 	if err != nil && !failed {
 		h.w.violated("%s ended: %v", h.p.name, err)
 		return
 	}
 	h.end()
 	if failed {
-		h.w.saw(FailedWrite)
+		if refused == nil {
+			h.w.saw(FailedWrite)
+		}
 		h.lose()
 		if h.wanted {
 			h.w.After(h.w.UpTo(session), nil, h.comeBack)

@@ -84,6 +84,10 @@ const (
 	TwoPaths                       // a task went on behind a gap
 	GapOfGaps                      // of which a part was left by another gap, or by workers
 	GapClosed                      // all of a gap was processed
+	Retained                       // retention took records of a gap that a second path had not taken yet
+	RangeLost                      // a task has told of records that retention took from its second path
+	Reset                          // one has told of those that it took from its only path
+	RecordRefused                  // a broker refused what came of a record that was done
 	kinds
 )
 
@@ -97,7 +101,8 @@ var kindNames = [kinds]string{
 	"coordinator moved amid a move", "slow reads of a changelog", "stuck reads of a changelog", "learner stalled", "board request lost", "board request late",
 	"task learned", "copy promoted", "task handed over", "needless pause", "release overdue", "standby took over", "owner became standby",
 	"cold restore", "state cleaned", "record failed", "record killed a process", "outage", "record put aside", "record recovered", "dead letter",
-	"dead letter of a killer", "record put aside and read again", "breaker opened", "gap", "gap of gaps", "gap closed",
+	"dead letter of a killer", "record put aside and read again", "breaker opened", "gap", "gap of gaps", "gap closed", "retention overtook a replay",
+	"range lost", "range lost on one path", "result refused",
 }
 
 func (k Kind) String() string {

@@ -25,9 +25,10 @@ type oracle struct {
 	members    map[string]*process
 	runs       map[task.ID][]*process // whose owners may process the task
 	last       map[task.ID]*process   // who was the last to begin to
-	input      map[int]bool           // records that are in the input
-	split      map[int]bool           // records that are in the words
-	counted    map[int]bool           // records that are in the changelog
+	input      numbers                // records that are in the input
+	split      numbers                // records that are in the words
+	counted    numbers                // records that are in the changelog
+	lost       numbers                // records of the input that retention took, as a task has told
 	compacted  bool
 	logsOf     []*changes // the changelogs of counts, by partition
 	parkedOf   []*changes // those of records put aside
@@ -36,9 +37,22 @@ type oracle struct {
 	outOfOrder map[int32]bool                // partitions of the output that a stranger wrote to
 	rows       map[task.TopicPartition]boardRow
 	shownBy    map[readiness]bool
+	commits    map[task.TopicPartition]commit // the last of each input
 	rounds     rounds
 	moves      Moves
 	cut        bool // the beginning of a changelog went away
+}
+
+// commit is what was committed of an input.
+type commit struct {
+	offset int64
+	said   retry.Metadata
+}
+
+// claimed says that, as the last commit has it, a record is done.
+func (o *oracle) claimed(tp task.TopicPartition, at int64) bool {
+	c, ok := o.commits[tp]
+	return ok && (at < c.offset || at < c.said.Main && len(c.said.Holes) > 0 && !within(c.said.Holes, at))
 }
 
 // written is a record of a topic, or, without one, a transaction marker.
@@ -53,8 +67,8 @@ type written struct {
 func (o *oracle) init(w *world) {
 	*o = oracle{
 		w: w, logs: map[task.TopicPartition][]written{}, members: map[string]*process{}, runs: map[task.ID][]*process{},
-		last: map[task.ID]*process{}, input: map[int]bool{}, split: map[int]bool{}, counted: map[int]bool{}, outOfOrder: map[int32]bool{}, reached: map[task.TopicPartition]int64{},
-		rows: map[task.TopicPartition]boardRow{}, shownBy: map[readiness]bool{},
+		last: map[task.ID]*process{}, input: newNumbers(w), split: newNumbers(w), counted: newNumbers(w), lost: newNumbers(w), outOfOrder: map[int32]bool{}, reached: map[task.TopicPartition]int64{},
+		rows: map[task.TopicPartition]boardRow{}, shownBy: map[readiness]bool{}, commits: map[task.TopicPartition]commit{},
 	}
 	o.rounds.o = o
 	o.failed.init(o)
@@ -117,7 +131,7 @@ func (o *oracle) appended(c *virtual.Call, b modelbroker.ProduceBatch, base int6
 		o.stranger(p, b, base)
 	}
 	for _, r := range b.Records {
-		log = append(log, written{record: true, key: string(r.Key), value: bytes.Clone(r.Value), by: p, strange: strange})
+		log = append(log, written{record: true, key: string(r.Key), value: r.Value, by: p, strange: strange})
 		o.count(b.TopicPartition, r)
 		o.failed.appended(p, b.TopicPartition, r)
 	}
@@ -143,15 +157,11 @@ func (o *oracle) sent(p *process, r modelbroker.ProduceRequest) {
 func (o *oracle) count(tp task.TopicPartition, r task.OutRecord) {
 	switch tp.Topic {
 	case topicIn:
-		o.input[recordID(r.Value)] = true
+		o.input.add(recordID(r.Value))
 	case topicWords:
-		o.split[recordID(r.Value)] = true
+		o.split.add(recordID(r.Value))
 	case topicCounts:
-		for id := range o.w.cfg.Records {
-			if has(r.Value, id) {
-				o.counted[id] = true
-			}
-		}
+		o.counted.addRow(r.Value)
 	}
 }
 
@@ -171,7 +181,7 @@ func (o *oracle) committed(c modelbroker.Commit) {
 	case c.Offset < c.Before:
 		o.w.violatedAt(tp, "the committed offset of %v goes back from %d to %d", tp, c.Before, c.Offset)
 	}
-	id, done := task.ID{Subtopology: 0, Partition: tp.Partition}, func(_ int64, n int) bool { return o.split[n] }
+	id, done := task.ID{Subtopology: 0, Partition: tp.Partition}, func(_ int64, n int) bool { return o.split.has(n) || o.lost.has(n) }
 	if tp.Topic == topicWords {
 		id.Subtopology = 1
 		done = func(at int64, n int) bool { return o.failed.done(tp, at, n) || o.failed.isParked(tp, at) }
@@ -181,6 +191,7 @@ func (o *oracle) committed(c modelbroker.Commit) {
 		o.w.violatedAt(tp, "a commit of %v says what nobody can read: %v", tp, err)
 	}
 	o.said(tp, c.Offset, m)
+	o.commits[tp] = commit{c.Offset, m}
 	for _, q := range o.runs[id] {
 		if q != p && !q.drowsy() && !q.abandoned(id) {
 			o.w.violatedAt(tp, "%v is committed by a member that does not run task %v, %s does", tp, id, q.name)
@@ -196,7 +207,7 @@ func (o *oracle) committed(c modelbroker.Commit) {
 		}
 	}
 	if c.Offset > int64(len(log)) {
-		if _, end := o.w.Broker.Log(tp); c.Offset > end {
+		if end := o.w.Broker.End(tp); c.Offset > end {
 			o.w.violatedAt(tp, "%v is committed up to %d, its end is %d", tp, c.Offset, end)
 		}
 	}
@@ -275,11 +286,16 @@ func (o *oracle) follows(p *process, env *task.Env, life *paths) {
 	if offset <= *last || offset < first || gap && !life.inGap(offset) {
 		o.w.violatedTask(env.ID(), "%s: task %v takes offset %d after %d", p.name, env.ID(), offset, *last)
 	}
+	start := o.w.Broker.Start(task.TopicPartition{Topic: topic, Partition: partition})
 	for at := max(*last+1, first); at < offset; at++ {
-		if log[at].record && life.open(at) {
+		if !log[at].record || !life.open(at) {
+			continue
+		}
+		if at >= start {
 			o.w.violatedTask(env.ID(), "%s: task %v takes offset %d after %d", p.name, env.ID(), offset, *last)
 			return
 		}
+		life.skipped = append(life.skipped, at) // retention took it, which has to be told
 	}
 	*last = offset
 }
@@ -337,6 +353,18 @@ func (o *oracle) noticed(p *process, n engine.Notice) {
 	o.recovered(p, n)
 	o.moved(p, n)
 	o.w.traceNotice(p, n)
+}
+
+// differs says that a store has other rows than those.
+func differs(r statestore.Reader, want map[string][]byte) bool {
+	it, n := r.Scan(nil, nil, false), 0
+	defer it.Close()
+	for ; it.Next(); n++ {
+		if value, ok := want[string(it.Key())]; !ok || !bytes.Equal(it.Row().Value, value) {
+			return true
+		}
+	}
+	return n != len(want)
 }
 
 func rows(r statestore.Reader) map[string][]byte {

@@ -141,6 +141,14 @@ func TestOracleNotices(t *testing.T) {
 			produced(w, a, counts(0), task.OutRecord{Key: []byte("w"), Value: row(7)})
 			produced(w, a, parkedAt(0), task.OutRecord{Key: retry.AppendEntryKey(nil, origin(0))})
 		}, "deletes that record 7 at 0 is put aside, and it left no trace"},
+		{"a stranger's row is taken back, and a commit says that it is done", func(w *world, a, b *process) {
+			w.oracle.members["m"] = b
+			w.oracle.running(b, id)
+			produced(w, b, words, task.OutRecord{Value: recordValue(7)})
+			w.oracle.commits[words] = commit{offset: 1}
+			produced(w, a, parkedAt(0), task.OutRecord{Key: retry.AppendEntryKey(nil, origin(0)), Value: []byte{1}})
+			produced(w, b, parkedAt(0), task.OutRecord{Key: retry.AppendEntryKey(nil, origin(0))})
+		}, "deletes that record 7 at 0 is put aside, and it left no trace"},
 		{"a dead letter of a record that can be counted", func(w *world, a, _ *process) {
 			w.failing = failing{fates: make([]fate, 120), set: retry.Settings{Then: retry.EndDeadLetter}}
 			produced(w, a, words, task.OutRecord{Value: recordValue(7)})
@@ -163,11 +171,35 @@ func TestOracleNotices(t *testing.T) {
 		{"a record twice in one life", func(w *world, a, _ *process) {
 			c := newCounting(&paths{}, nil)
 			c.done[-1] = true
-			w.oracle.failed.tried(a, counterEnv(t, w, a), c, 7)
+			w.oracle.failed.tried(a, counterEnv(t, w, a), c, false)
 		}, "A1: task 1_0 takes offset -1, which it has counted"},
 		{"a record from before the beginning that was not put aside", func(w *world, a, _ *process) {
-			w.oracle.failed.tried(a, counterEnv(t, w, a), newCounting(&paths{from: 4}, nil), 7)
+			w.oracle.failed.tried(a, counterEnv(t, w, a), newCounting(&paths{from: 4}, nil), false)
 		}, "A1: task 1_0 takes offset -1, begins at 4, and it was not put aside"},
+		{"a worker takes a record that its task has counted", func(w *world, a, _ *process) {
+			c := newCounting(&paths{}, nil)
+			c.done[-1] = true
+			w.oracle.running(a, id)
+			_, _ = a.tries(counterEnv(t, w, a), c, true, 7)
+		}, "A1: task 1_0 takes offset -1, which it has counted"},
+		{"a worker takes a record of a task that somebody else runs", func(w *world, a, b *process) {
+			w.oracle.running(b, id)
+			_, _ = a.tries(counterEnv(t, w, a), newCounting(&paths{from: -1}, nil), true, 7)
+		}, "A1 and B1 both run task 1_0"},
+		{"a range is lost that is still there", func(w *world, a, _ *process) {
+			in := task.TopicPartition{Topic: topicIn}
+			a.runs[virtual.LifeKey{Task: task.ID{}}] = &taskRun{paths: &paths{main: -1, gap: -1}}
+			produced(w, a, in, task.OutRecord{Value: recordValue(7)})
+			w.oracle.noticed(a, engine.Notice{Kind: engine.NoticeRangeLost, Part: in, Start: 0, End: 1})
+		}, "says that in-0 has lost 0 to 1, and it begins at 0"},
+		{"a range is lost that was taken", func(w *world, a, _ *process) {
+			in := task.TopicPartition{Topic: topicIn}
+			a.runs[virtual.LifeKey{Task: task.ID{}}] = &taskRun{paths: &paths{main: 0, gap: -1}}
+			w.oracle.logs[in] = []written{{record: true, value: recordValue(7)}}
+			w.Broker.EndTransaction(w.Now, in)
+			w.Broker.Trim(w.Now, in, 1)
+			w.oracle.noticed(a, engine.Notice{Kind: engine.NoticeRangeLost, Part: in, Start: 0, End: 1})
+		}, "has lost offset 0 of in-0, which it has taken"},
 		{"a produce request for a task of somebody else", func(w *world, a, b *process) {
 			w.oracle.running(b, id)
 			w.oracle.sent(a, modelbroker.ProduceRequest{Batches: []modelbroker.ProduceBatch{{TopicPartition: counts(0)}}})

@@ -154,6 +154,7 @@ func (w *world) drainOne(done func()) {
 	if p := w.retire(); p != nil {
 		w.fault("%s is drained", p.name)
 		w.saw(Drained)
+		p.shutting = true
 		p.Tell(engine.Drain{})
 	}
 	done()

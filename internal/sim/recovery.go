@@ -11,26 +11,33 @@ import (
 
 // recovering is how a run goes on after ends that were none: above so many records of lag on two paths at once; 0 is never. Its numbers are drawn
 // by themselves, so that all other seeds are as they would be without.
-type recovering struct{ above int64 }
+type recovering struct {
+	above     int64
+	retention int  // how often the input loses records that a second path has yet to take
+	retained  bool // it has
+}
 
 func newRecovering(cfg Config, m *mood) recovering {
-	if m.planned { // nothing dies while a plan is carried out, and what is held then is how many rounds it takes
+	rng := rand.New(rand.NewPCG(cfg.Seed, 0x7265636f))
+	r := recovering{above: []int64{1, 2, 5}[rng.IntN(3)]}
+	if !cfg.Recover && rng.IntN(4) > 0 {
 		return recovering{}
 	}
-	rng := rand.New(rand.NewPCG(cfg.Seed, 0x7265636f))
-	if above := []int64{1, 2, 5}[rng.IntN(3)]; cfg.Recover || rng.IntN(4) == 0 {
-		return recovering{above}
+	if rng.IntN(2) == 0 && !cfg.Calm && !m.planned {
+		r.retention = 1 + rng.IntN(6)
 	}
-	return recovering{}
+	return r
 }
 
 // paths are the two paths of one life of a task, as far as they have come.
 type paths struct {
-	split retry.Split // of the input; with no gap there is one path
-	from  int64       // where the main path begins
-	main  int64       // the last offset that it has taken, or -1
-	gap   int64
-	said  retry.Metadata // what was committed of it
+	split   retry.Split // of the input; with no gap there is one path
+	from    int64       // where the main path begins
+	main    int64       // the last offset that it has taken, or -1
+	gap     int64
+	said    retry.Metadata // what was committed of it
+	skipped []int64        // offsets that it has left out because they are not in the log any more
+	over    bool           // the task was told that it is: what is done on workers still counts for nothing
 }
 
 func newPaths(a engine.StartTask) *paths {
@@ -73,7 +80,7 @@ func (o *oracle) splits(p *process, a engine.StartTask) {
 		}
 		tp := task.TopicPartition{Topic: p.spec[a.Task.Subtopology].Inputs[i].Topic, Partition: a.Task.Partition}
 		log := o.logs[tp]
-		_, end := o.w.Broker.Log(tp)
+		end := o.w.Broker.End(tp)
 		if s.Main > end {
 			o.w.violatedAt(tp, "%s: task %v goes on at %d, the log ends at %d", p.name, a.Task, s.Main, end)
 			continue
@@ -98,7 +105,7 @@ func (o *oracle) done(tp task.TopicPartition, at int64) bool {
 	if tp.Topic == topicWords {
 		return o.failed.done(tp, at, n) || o.failed.isParked(tp, at)
 	}
-	return o.split[n]
+	return o.split.has(n) || o.lost.has(n)
 }
 
 // said holds what a commit says of records above its offset against what has been done with them.
@@ -120,14 +127,21 @@ func (o *oracle) recovered(p *process, n engine.Notice) {
 	if n.Kind == engine.NoticeGapClosed {
 		o.w.saw(GapClosed)
 	}
-	if n.Kind == engine.NoticeRangeLost {
-		o.w.violatedTask(n.Task, "%s: task %v says that it has lost %d to %d, and nothing was taken away", p.name, n.Task, n.Start, n.End)
+	switch n.Kind {
+	case engine.NoticeGap:
+		o.w.retainSoon(n.Part)
+	case engine.NoticeRangeLost:
+		o.w.saw(RangeLost)
+		o.loses(p, n.Task, n.Part, n.Start, n.End)
+	case engine.NoticeReset:
+		o.w.saw(Reset)
+		o.loses(p, n.Task, n.Part, n.Position, n.End)
 	}
 }
 
 // pathsOf are those of the life that the nodes are made for.
 func (p *process) pathsOf() *paths {
-	if t := p.Starting(); t != nil {
+	if t, _ := p.Starting(); t != nil {
 		if r := p.runs[t.Key]; r != nil {
 			return r.paths
 		}

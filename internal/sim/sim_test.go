@@ -27,7 +27,7 @@ var (
 // plays, each kind of trouble must have had an effect.
 func TestSeeds(t *testing.T) {
 	if *one > 0 {
-		cfg := Config{Seed: *one}
+		cfg := Mixed(*one)
 		if testing.Verbose() {
 			cfg.Trace = func(line string) { fmt.Println(line) }
 		}
@@ -39,7 +39,7 @@ func TestSeeds(t *testing.T) {
 	if testing.Short() {
 		n = min(n, 100)
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
 	began := cpuTime(t)
 	all := playAll(*from, n)
 	slices.SortFunc(all.failed, func(a, b Result) int { return cmp.Compare(a.Seed, b.Seed) })
@@ -60,8 +60,11 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
+// gcPercent lets the few megabytes of a run grow: most of what it makes is rubbish at once.
+const gcPercent = 400
+
 // cpuTime is what the process has used of all cores.
-func cpuTime(t *testing.T) time.Duration {
+func cpuTime(t testing.TB) time.Duration {
 	var u syscall.Rusage
 	require.NoError(t, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
@@ -83,7 +86,7 @@ func playAll(from, n uint64) *played {
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
 			for i := next.Add(1); i <= n; i = next.Add(1) {
-				all.add(Run(Config{Seed: from + i - 1}))
+				all.add(Run(Mixed(from + i - 1)))
 			}
 		})
 	}
@@ -104,7 +107,7 @@ func (a *played) add(r Result) {
 
 func TestReplay(t *testing.T) {
 	for seed := uint64(1); seed <= 20; seed++ {
-		a, b := Run(Config{Seed: seed}), Run(Config{Seed: seed})
+		a, b := Run(Mixed(seed)), Run(Mixed(seed))
 		require.Equal(t, a, b, "seed %d", seed)
 	}
 	require.NotEqual(t, Run(Config{Seed: 1}).Hash, Run(Config{Seed: 2}).Hash)
@@ -119,4 +122,17 @@ func TestCalm(t *testing.T) {
 			require.Empty(t, r.Faults)
 		}
 	}
+}
+
+// What led to a failure is not kept before there is one: the seed is played again, and it is the same run.
+func TestFailureIsPlayedAgain(t *testing.T) {
+	cfg := Config{Seed: 4, breaks: 9 * time.Second}
+	r := Run(cfg)
+	require.EqualError(t, r.Err, "at 9s: a test wants it to fail")
+	require.Greater(t, len(r.Trace), 100)
+	require.Contains(t, r.Trace[len(r.Trace)-1], " 8.", "it ends with what happened last")
+	blind := play(cfg.withDefaults(), true)
+	require.Empty(t, blind.Trace)
+	require.Equal(t, blind.Hash, r.Hash)
+	require.Equal(t, blind.Events, r.Events)
 }

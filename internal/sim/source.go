@@ -63,7 +63,7 @@ func (w *world) preload() {
 			w.Broker.Answers()
 			w.Broker.Hangup(conn)
 			w.oracle.appended(&virtual.Call{Link: &virtual.Link{World: w.World}}, batch, int64(len(w.oracle.logs[tp])))
-			if _, end := w.Broker.Log(tp); end != int64(len(w.oracle.logs[tp])) {
+			if end := w.Broker.End(tp); end != int64(len(w.oracle.logs[tp])) {
 				w.violatedAt(tp, "preload: %v ends at %d", tp, end)
 			}
 		}
@@ -80,7 +80,7 @@ func (s *source) write(tp task.TopicPartition, ids []int) {
 	l := &virtual.Link{World: s.w.World, Node: node, Sure: true}
 	l.Call(modelbroker.ProduceRequest{Batches: []modelbroker.ProduceBatch{batch}}, func(r modelbroker.Response, err error) {
 		l.Close()
-		if err == nil && r.(modelbroker.ProduceResponse).Parts[0].Code == kcode.None || s.w.oracle.input[ids[0]] {
+		if err == nil && r.(modelbroker.ProduceResponse).Parts[0].Code == kcode.None || s.w.oracle.input.has(ids[0]) {
 			s.left -= len(ids)
 			return
 		}

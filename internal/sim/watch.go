@@ -120,6 +120,7 @@ func (p *process) TaskEvent(t *virtual.Task, ev task.Event) {
 		p.w.oracle.running(p, t.Key.Task)
 	case task.Lost, task.Close:
 		p.w.oracle.stopped(p, t.Key.Task)
+		p.runs[t.Key].paths.over = true
 	}
 	if _, ok := ev.(task.Work); !ok {
 		p.w.trace.TaskEvent(p.w.scene(p), t.Key, ev)

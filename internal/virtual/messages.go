@@ -10,53 +10,72 @@ import (
 	"github.com/understudy-streams/understudy/task"
 )
 
-// concerns says of what kind a message is, "" for one that is not worth a line, and which partitions it is about.
-func (t *Trace) concerns(msg any) (kind string, on Parts) {
+// kindOfMessage says of what kind a message is, "" for one that is not worth a line.
+func kindOfMessage(msg any) string {
+	switch m := msg.(type) {
+	case modelbroker.ProduceRequest:
+		return "produce"
+	case modelbroker.ProduceResponse:
+		return "produced"
+	case modelbroker.FetchResponse:
+		for i := range m.Parts {
+			if says(&m.Parts[i]) {
+				return "fetched"
+			}
+		}
+	case modelbroker.OffsetCommitRequest:
+		return "commit"
+	case modelbroker.OffsetCommitResponse:
+		return "committed"
+	case modelbroker.OffsetFetchResponse:
+		return "offsets"
+	case modelbroker.ListOffsetsResponse:
+		return "ends"
+	case modelbroker.HeartbeatResponse:
+		if m.Code != kcode.None {
+			return "heartbeat"
+		}
+	case modelbroker.JoinGroupRequest, modelbroker.JoinGroupResponse, modelbroker.SyncGroupRequest, modelbroker.SyncGroupResponse,
+		modelbroker.LeaveGroupRequest, modelbroker.LeaveGroupResponse:
+		return "group"
+	}
+	return ""
+}
+
+// says says that a part of a fetch is more than that there is nothing new.
+func says(p *modelbroker.FetchedPart) bool { return len(p.Records) > 0 || p.Code != kcode.None }
+
+// concerns says which partitions a message is about.
+func (t *Trace) concerns(msg any) (on Parts) {
 	switch m := msg.(type) {
 	case modelbroker.ProduceRequest:
 		for i := range m.Batches {
 			on |= t.part(m.Batches[i].TopicPartition)
 		}
-		return "produce", on
 	case modelbroker.ProduceResponse:
 		for i := range m.Parts {
 			on |= t.part(m.Parts[i].TopicPartition)
 		}
-		return "produced", on
 	case modelbroker.FetchResponse:
 		for i := range m.Parts {
-			if part := &m.Parts[i]; len(part.Records) > 0 || part.Code != kcode.None {
-				kind, on = "fetched", on|t.part(part.TopicPartition)
+			if part := &m.Parts[i]; says(part) {
+				on |= t.part(part.TopicPartition)
 			}
 		}
-		return kind, on
 	case modelbroker.OffsetCommitRequest:
 		for i := range m.Offsets {
 			on |= t.part(m.Offsets[i].TopicPartition)
 		}
-		return "commit", on
-	case modelbroker.OffsetCommitResponse:
-		return "committed", 0
 	case modelbroker.OffsetFetchResponse:
 		for i := range m.Parts {
 			on |= t.part(m.Parts[i].TopicPartition)
 		}
-		return "offsets", on
 	case modelbroker.ListOffsetsResponse:
 		for i := range m.Parts {
 			on |= t.part(m.Parts[i].TopicPartition)
 		}
-		return "ends", on
-	case modelbroker.HeartbeatResponse:
-		if m.Code == kcode.None {
-			return "", 0
-		}
-		return "heartbeat", 0
-	case modelbroker.JoinGroupRequest, modelbroker.JoinGroupResponse, modelbroker.SyncGroupRequest, modelbroker.SyncGroupResponse,
-		modelbroker.LeaveGroupRequest, modelbroker.LeaveGroupResponse:
-		return "group", 0
 	}
-	return "", 0
+	return on
 }
 
 // describe is a message as a person reads it.

@@ -25,6 +25,7 @@ type Link struct {
 	gone    bool // nothing arrives on it any more
 	out, in lane
 	waiting []*Call
+	alarm   time.Time // when it is looked whether an answer is overdue; zero: never
 }
 
 // Call is a request that is on the way, or its answer.
@@ -34,8 +35,9 @@ type Call struct {
 	Sent time.Time
 
 	id     uint64
-	lose   bool // its answer
-	gaveUp bool // nobody waits for it any more
+	limit  time.Time // when it is given up; zero: never
+	lose   bool      // its answer
+	gaveUp bool      // nobody waits for it any more
 	done   func(modelbroker.Response, error)
 }
 
@@ -105,13 +107,34 @@ func (l *Link) limit(d time.Duration) {
 	if len(c) == 0 {
 		return
 	}
-	last := c[len(c)-1]
-	l.World.After(d, l.Process, func() {
-		for _, o := range l.waiting {
-			if o == last {
+	at := l.World.Now.Add(d)
+	c[len(c)-1].limit = at
+	if l.alarm.IsZero() || at.Before(l.alarm) {
+		l.watch(at)
+	}
+}
+
+// watch looks at a time whether an answer is overdue. One look ahead is enough, as most answers come in time.
+func (l *Link) watch(at time.Time) {
+	l.alarm = at
+	l.World.At(at, l.Process, func() {
+		if l.dead || !l.alarm.Equal(at) {
+			return
+		}
+		l.alarm = time.Time{}
+		next := time.Time{}
+		for _, c := range l.waiting {
+			switch {
+			case c.limit.IsZero():
+			case !c.limit.After(l.World.Now):
 				l.Close()
 				return
+			case next.IsZero() || c.limit.Before(next):
+				next = c.limit
 			}
+		}
+		if !next.IsZero() {
+			l.watch(next)
 		}
 	})
 }
@@ -194,7 +217,7 @@ func prompt(r modelbroker.Request) bool {
 func (c *Call) take() bool {
 	for i, o := range c.Link.waiting {
 		if o == c {
-			c.Link.waiting = append(c.Link.waiting[:i:i], c.Link.waiting[i+1:]...)
+			c.Link.waiting = slices.Delete(c.Link.waiting, i, i+1)
 			return true
 		}
 	}

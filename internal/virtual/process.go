@@ -53,6 +53,7 @@ type Process struct {
 	watch    Watcher
 	specs    map[int32]*task.Spec
 	starting *Task  // whose nodes are being made
+	manning  bool   // they are a worker's
 	answered uint64 // the last request that was answered
 	box      lane
 	wake     wakeup
@@ -89,8 +90,8 @@ func (w *World) NewProcess(c ProcessConfig) *Process {
 // Watch returns who watches the process.
 func (p *Process) Watch() Watcher { return p.watch }
 
-// Starting is the task whose nodes are being made, nil if none are.
-func (p *Process) Starting() *Task { return p.starting }
+// Starting is the task whose nodes are being made, nil if none are, and whether they are a worker's.
+func (p *Process) Starting() (t *Task, worker bool) { return p.starting, p.manning }
 
 // End ends the process: nothing of it happens any more, and its connections go a moment after what is on the way on them has arrived.
 func (p *Process) End() {

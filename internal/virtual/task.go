@@ -44,7 +44,7 @@ func (p *Process) startTask(a engine.StartTask) {
 	spec := a.Spec
 	c := task.Config{
 		ID: a.Task, Epoch: a.Epoch, Spec: spec, Positions: a.Positions, Committed: a.Committed, Splits: a.Splits, Announce: true, StreamTime: a.StreamTime,
-		Workers: true,
+		Refused: p.refused(a.Refused), Workers: true,
 	}
 	if p.cfg.NewTask != nil {
 		c = p.cfg.NewTask(c)
@@ -63,6 +63,14 @@ func (p *Process) startTask(a engine.StartTask) {
 	p.Tasks[t.Key] = t
 	p.watch.TaskStarts(t, a, s)
 	p.World.send(&t.box, p.hop(), p, func() { t.begin(c) })
+}
+
+// refused has the times of refusals by the clock of the host, which tasks go by and the core loop does not.
+func (p *Process) refused(all []task.Refusal) []task.Refusal {
+	for i := range all {
+		all[i].At += p.Host.Skew.Milliseconds()
+	}
+	return all
 }
 
 // begin makes the owner. A task whose nodes cannot be made waits for its end, as in package shell.

@@ -26,7 +26,9 @@ func (t *Task) run(it *task.Item) {
 	if t.closed {
 		return
 	}
+	p.starting, p.manning = t, true
 	r, err := t.crew.Run(t.now(), it)
+	p.starting, p.manning = nil, false
 	p.watch.TaskStepped(t)
 	if p.Dead {
 		return

@@ -10,6 +10,7 @@ import (
 	"github.com/understudy-streams/understudy/internal/engine"
 	"github.com/understudy-streams/understudy/internal/modelbroker"
 	"github.com/understudy-streams/understudy/statestore"
+	"github.com/understudy-streams/understudy/task"
 )
 
 var begin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -62,4 +63,16 @@ func TestLane(t *testing.T) {
 	}
 	w.RunTo(begin.Add(time.Minute), never)
 	require.Equal(t, []int{0, 1, 2}, got)
+}
+
+// A task that goes back to its last commit is told what was refused, or it would be refused again. Its clock is the host's.
+func TestTaskIsToldWhatBrokersHaveRefused(t *testing.T) {
+	w := newWorld()
+	var got task.Config
+	p := w.NewProcess(ProcessConfig{
+		Host: &Host{Disk: statestore.NewMemory(), Skew: time.Hour}, Engine: engine.Config{},
+		NewTask: func(c task.Config) task.Config { got = c; return c },
+	})
+	p.startTask(engine.StartTask{Spec: &task.Spec{}, Refused: []task.Refusal{{Topic: "out", Print: 7, At: begin.UnixMilli()}}})
+	require.Equal(t, []task.Refusal{{Topic: "out", Print: 7, At: begin.Add(time.Hour).UnixMilli()}}, got.Refused)
 }
