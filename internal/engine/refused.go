@@ -28,7 +28,8 @@ const mostKnown = 1000
 // makeAgain goes back to the last commit of a task of which a broker has refused a record. It reports false where that would not help.
 func (e *Engine) makeAgain(l *life, err error) bool {
 	var refused *ProduceError
-	if !errors.As(err, &refused) || !refused.one || e.stopping() || l.role != Active || !l.spec.Failure.For(string(task.KindProduce)).Named() || l.logs(refused.To) {
+	// One whose process leaves for want of room has its next life later, or elsewhere: that is no reason to end the application.
+	if !errors.As(err, &refused) || !refused.one || e.state == Closing || l.role != Active || !l.spec.Failure.For(string(task.KindProduce)).Named() || l.logs(refused.To) {
 		return false
 	}
 	r := e.refusals[l.id]

@@ -65,6 +65,20 @@ func TestRefusalsWithoutProgressEndTheApplication(t *testing.T) {
 	require.Equal(t, Closing, w.e.State())
 }
 
+// A record that is refused while tasks are released for want of room is no more than at any other time: the application comes back.
+func TestRefusalWhileTheDiskIsFull(t *testing.T) {
+	w := running(t, withProducePolicy, id00)
+	w.full()
+	old := w.epoch(id00)
+	w.step(TaskFailed{Task: id00, Epoch: old, Err: refusal(7)})
+	require.Equal(t, Suspended, w.e.State())
+	require.Contains(t, w.told(id00), task.Lost{})
+	w.closed(id00)
+	w.goodbye()
+	require.Equal(t, Suspended, w.e.State())
+	require.NoError(t, w.e.err)
+}
+
 func TestRefusalsAreForgotten(t *testing.T) {
 	w := running(t, withProducePolicy, id00)
 	w.refuse(refusal(7))
