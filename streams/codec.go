@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"unsafe"
 
 	"github.com/understudy-streams/understudy/streams/serde"
 )
@@ -13,19 +14,25 @@ import (
 type decoder[T any] struct {
 	serde serde.Serde[T]
 	null  func(T) bool
+	text  *carver // where T is string, and a value is the bytes as they are
 }
 
 // newDecoder makes the decoder of a task. Strings get a chunk of their own to be carved from.
 func newDecoder[T any](s serde.Serde[T], topic string, isKey bool) decoder[T] {
 	s = serde.For(s, topic, isKey)
+	d := decoder[T]{serde: s, null: nullOf[T]()}
 	if isString(s) {
-		s = any(&carver{}).(serde.Serde[T])
+		d.text = &carver{}
 	}
-	return decoder[T]{serde: s, null: nullOf[T]()}
+	return d
 }
 
 // decode returns the value of src, and whether it is one that means null, such as the JSON text "null" for a pointer.
 func (d *decoder[T]) decode(src []byte) (v T, null bool, err error) {
+	if d.text != nil {
+		s := d.text.carve(src)
+		return *(*T)(unsafe.Pointer(&s)), false, nil
+	}
 	v, err = d.serde.Decode(src)
 	return v, isNull(d.null, v), err
 }
@@ -37,6 +44,7 @@ type encoder[T any] struct {
 	null   func(T) bool
 	raw    bool // the raw bytes of an item can be used as they are
 	sound  bool // and need not be checked by decoding them
+	text   bool // T is string, and its bytes are what is written
 }
 
 // newEncoder makes an encoder for a topic. from is the serde that raw bytes of the stream are in, nil if there are none; stored says that
@@ -45,6 +53,7 @@ func newEncoder[T any](s, from serde.Serde[T], stored bool, topic string, isKey 
 	e := encoder[T]{raw: reusable(s, from), sound: stored || isString(s) || isBytes(s), null: nullOf[T]()}
 	e.serde = serde.For(s, topic, isKey)
 	e.nuller, _ = e.serde.(serde.Nuller[T])
+	e.text = isString(e.serde)
 	return e
 }
 
@@ -64,6 +73,9 @@ func (e *encoder[T]) append(dst []byte, v *T, raw []byte, null bool) ([]byte, in
 		return dst, -1, nil
 	case e.raw && raw != nil:
 		return present(append(dst, raw...)), len(raw), nil
+	case e.text:
+		s := *(*string)(unsafe.Pointer(v))
+		return present(append(dst, s...)), len(s), nil
 	case isNull(e.null, *v), e.nuller != nil && e.nuller.Null(*v):
 		return dst, -1, nil
 	}
@@ -116,7 +128,7 @@ func storeDecoder[T any](s serde.Serde[T], topic string, isKey bool) decoder[T] 
 	return newDecoder(s, topic, isKey)
 }
 
-// carver is serde.String for the task that owns it: strings are cut from chunks that the garbage collector frees when the last string of
+// carver decodes as serde.String does, for the task that owns it: strings are cut from chunks that the garbage collector frees when the last string of
 // them is gone. That is one allocation for some hundred strings, and one that needs no zeroing. A chunk's bytes are written once.
 type carver struct{ chunk strings.Builder }
 
@@ -125,14 +137,12 @@ const (
 	carveBytes = chunkBytes / 16 // longer strings are allocated by themselves, so that they do not keep a chunk alive
 )
 
-func (c *carver) Append(dst []byte, v string) ([]byte, error) { return append(dst, v...), nil }
-
-func (c *carver) Decode(src []byte) (string, error) {
+func (c *carver) carve(src []byte) string {
 	if len(src) == 0 {
-		return "", nil
+		return ""
 	}
 	if len(src) > carveBytes {
-		return string(src), nil
+		return string(src)
 	}
 	n := c.chunk.Len()
 	if len(src) > c.chunk.Cap()-n {
@@ -141,7 +151,7 @@ func (c *carver) Decode(src []byte) (string, error) {
 		n = 0
 	}
 	c.chunk.Write(src)
-	return c.chunk.String()[n:], nil
+	return c.chunk.String()[n:]
 }
 
 type cloner struct{}

@@ -17,9 +17,7 @@ func TestCarvedStringsStay(t *testing.T) {
 		for range rapid.IntRange(1, 100).Draw(t, "strings") {
 			src := []byte(rapid.StringN(0, -1, 2*carveBytes).Draw(t, "string"))
 			want = append(want, string(src))
-			s, err := c.Decode(src)
-			require.NoError(t, err)
-			got = append(got, s)
+			got = append(got, c.carve(src))
 			for i := range src {
 				src[i] = 0xff
 			}
@@ -31,10 +29,7 @@ func TestCarvedStringsStay(t *testing.T) {
 func TestCarvingIsOneAllocationForManyStrings(t *testing.T) {
 	var c carver
 	src := []byte("a word of text")
-	require.Less(t, testing.AllocsPerRun(1000, func() { _, _ = c.Decode(src) }), 1.0)
-	b, err := c.Append([]byte("x"), "y")
-	require.NoError(t, err)
-	require.Equal(t, "xy", string(b))
+	require.Less(t, testing.AllocsPerRun(1000, func() { _ = c.carve(src) }), 1.0)
 }
 
 func TestClonedBytesAreNeverNil(t *testing.T) {

@@ -92,7 +92,7 @@ func entry(in *instance, takes []func(*task.Record)) func(*task.Record) {
 // out is the output of a step. It is made by whoever asks first.
 func (in *instance) out[K, V any](s *step) *fan[K, V] {
 	if in.fans[s.id] == nil {
-		in.fans[s.id] = &fan[K, V]{in: in}
+		in.fans[s.id] = &fan[K, V]{env: in.env}
 	}
 	return in.fans[s.id].(*fan[K, V])
 }

@@ -39,7 +39,8 @@ type sink[K, V any] interface {
 
 // fan is the output of a step in one task: the nodes attached to it.
 type fan[K, V any] struct {
-	in    *instance
+	env   *task.Env
+	one   sink[K, V] // where there is no other, as is most often; known once the whole graph is attached
 	sinks []sink[K, V]
 	need  need  // of all sinks together; known once the whole graph is attached
 	warm  []int // stores in which the raw key of an item is looked up; known then too
@@ -49,8 +50,14 @@ type fan[K, V any] struct {
 type warmer interface{ warms() []int }
 
 func (f *fan[K, V]) push(it *item[K, V]) {
+	if f.one != nil {
+		if !f.env.Failed() {
+			f.one.push(it)
+		}
+		return
+	}
 	for _, s := range f.sinks {
-		if f.in.env.Failed() {
+		if f.env.Failed() {
 			return
 		}
 		s.push(it)
@@ -59,6 +66,9 @@ func (f *fan[K, V]) push(it *item[K, V]) {
 
 // settle computes need. It is called after the fans of all later steps.
 func (f *fan[K, V]) settle() {
+	if len(f.sinks) == 1 {
+		f.one = f.sinks[0]
+	}
 	for _, s := range f.sinks {
 		f.need |= s.needs()
 		if w, ok := s.(warmer); ok {

@@ -39,9 +39,13 @@ func inherit[K, V, K2, V2 any](to *item[K2, V2], from *item[K, V]) {
 	}
 }
 
-// keepKey makes the item one with the key, timestamp and headers of another.
-func keepKey[K, V, W any](to *item[K, W], from *item[K, V]) {
-	to.ts, to.key, to.rawKey, to.nullKey, to.nullValue = from.ts, from.key, from.rawKey, from.nullKey, false
+// keepKey makes the item one with the key, timestamp and headers of another. A key that nobody looks at stays behind, if it goes on in its raw form.
+func (p *producer[K, W]) keepKey[V any](from *item[K, V]) {
+	to := &p.it
+	to.ts, to.rawKey, to.nullKey, to.nullValue = from.ts, from.rawKey, from.nullKey, false
+	if p.out.need&needKey != 0 || from.rawKey == nil {
+		to.key = from.key
+	}
 	if to.headers != nil || from.headers != nil {
 		to.headers = from.headers
 	}
@@ -97,7 +101,7 @@ func (n *mapValuesNode[K, V, W]) needs() need { return needValue | n.to.out.need
 func (n *mapValuesNode[K, V, W]) warms() []int { return n.to.out.warm }
 
 func (n *mapValuesNode[K, V, W]) push(it *item[K, V]) {
-	keepKey(&n.to.it, it)
+	n.to.keepKey(it)
 	if it.nullValue {
 		var zero W
 		n.to.it.value, n.to.it.nullValue = zero, true
@@ -149,7 +153,7 @@ func (n *flatMapValuesNode[K, V, W]) push(it *item[K, V]) {
 		if n.in.env.Failed() {
 			return
 		}
-		keepKey(&n.to.it, it)
+		n.to.keepKey(it)
 		n.to.it.value = w
 		n.to.push()
 	}

@@ -75,7 +75,7 @@ func (s Stream[K, V]) TryMapValues[W any](name string, f func(context.Context, R
 	next := s.try(name, o, f, func(in *instance, next *step) func(*item[K, V]) error {
 		to := newProducer[K, W](in, next)
 		return func(it *item[K, V]) (err error) {
-			keepKey(&to.it, it)
+			to.keepKey(it)
 			if to.it.value, err = f(in.env.Context(), record(it)); err == nil {
 				to.push()
 			}
@@ -113,7 +113,7 @@ func (s Stream[K, V]) TryFlatMapValues[W any](name string, f func(context.Contex
 		return func(it *item[K, V]) error {
 			all, err := f(in.env.Context(), record(it))
 			for i := 0; err == nil && i < len(all) && !in.env.Failed(); i++ {
-				keepKey(&to.it, it)
+				to.keepKey(it)
 				to.it.value = all[i]
 				to.push()
 			}

@@ -32,6 +32,21 @@ func (e *Effects) grow(room int) {
 	e.chunk = len(e.arena) - 1
 }
 
+// extend takes b into the arena if it is what was appended to the tail.
+func (e *Effects) extend(b []byte) bool {
+	i := e.chunk
+	if len(b) == 0 || i >= len(e.arena) {
+		return false
+	}
+	at := len(e.arena[i])
+	n := at + len(b)
+	if n > cap(e.arena[i]) || &e.arena[i][:n][at] != &b[0] {
+		return false
+	}
+	e.arena[i] = e.arena[i][:n] // as it stands here, no pointer is written
+	return true
+}
+
 // commit takes b into the arena. It costs nothing where b is what was appended to the tail, and copies b otherwise. The result has no
 // spare capacity and is never nil.
 func (e *Effects) commit(b []byte) []byte {
@@ -41,12 +56,8 @@ func (e *Effects) commit(b []byte) []byte {
 		}
 		return []byte{}
 	}
-	if e.chunk < len(e.arena) {
-		c := e.arena[e.chunk]
-		if n := len(c) + len(b); n <= cap(c) && &c[:n][len(c)] == &b[0] {
-			e.arena[e.chunk] = c[:n]
-			return c[len(c):n:n]
-		}
+	if e.extend(b) {
+		return b[:len(b):len(b)]
 	}
 	e.tail(len(b))
 	c := e.arena[e.chunk]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/understudy-streams/understudy/statestore"
@@ -112,24 +113,14 @@ func (e *Env) Send(dest int, partition int32, b []byte, klen, vlen int, ts int64
 	o := e.t.out
 	d := &o.dests[dest]
 	o.learn(len(b))
-	if err := e.t.refuse(d, klen, vlen, ts, h); err != nil {
-		e.Fail("", KindProduce, err)
-		return
-	}
-	if len(d.refused) > 0 {
-		if err := e.t.refusedBefore(d, b, klen, vlen, ts, h); err != nil {
+	if len(h) == 0 && partition < 0 && d.plain.holds(klen, len(b), ts, e.t.now) { // nearly all: nothing can be wrong with them
+		partition = d.plain.partition(b[:klen])
+	} else {
+		var err error
+		if partition, err = e.t.check(d, partition, b, klen, vlen, ts, h); err != nil {
 			e.Fail("", KindProduce, err)
 			return
 		}
-	}
-	var key []byte
-	if klen >= 0 {
-		key = b[:klen]
-	}
-	partition, err := e.t.partition(d, partition, key)
-	if err != nil {
-		e.Fail("", KindProduce, err)
-		return
 	}
 	o.add(d, partition, o.place(b, klen, vlen, ts, h), e.t.now)
 }
@@ -172,6 +163,65 @@ func (e *Env) Schedule(node string, every time.Duration, clock Clock, f func(ts 
 	return e.t.timers.add(node, every, clock, f, e.t.streamTime, now)
 }
 
+// plain is what a destination takes without a second look: records with a key and no headers, within these bounds. The zero value is nothing.
+type plain struct {
+	bytes         int   // key and value
+	before, after int64 // ms, how far a timestamp may be from now
+	partitions    int32
+	mask          int32 // where their number is a power of two, else 0
+}
+
+func (p *plain) holds(klen, bytes int, ts, now int64) bool {
+	return klen >= 0 && bytes <= p.bytes && ts >= 0 && ts-now <= p.after && now-ts <= p.before
+}
+
+func (p *plain) partition(key []byte) int32 {
+	hash := murmur2(key) & 0x7fffffff
+	if p.mask != 0 { // a division takes as long as the rest of the hash
+		return hash & p.mask
+	}
+	return hash % p.partitions
+}
+
+// plainOf is what can be said of a destination once its partitions are known.
+func (t *Task) plainOf(d *destination) plain {
+	n := d.partitions
+	if n <= 0 || len(d.refused) > 0 {
+		return plain{}
+	}
+	p := plain{bytes: t.cfg.MaxRecordBytes, before: math.MaxInt64, after: math.MaxInt64, partitions: n}
+	if n&(n-1) == 0 {
+		p.mask = n - 1
+	}
+	if l := d.limits.RecordBytes; l > 0 {
+		p.bytes = min(p.bytes, l)
+	}
+	if l := d.limits.Before; l > 0 {
+		p.before = l.Milliseconds()
+	}
+	if l := d.limits.After; l > 0 {
+		p.after = l.Milliseconds()
+	}
+	return p
+}
+
+// check settles the partition of a record. The error says why the broker would not take it, or that there is no such partition.
+func (t *Task) check(d *destination, wanted int32, b []byte, klen, vlen int, ts int64, h []Header) (int32, error) {
+	if err := t.refuse(d, klen, vlen, ts, h); err != nil {
+		return 0, err
+	}
+	if len(d.refused) > 0 {
+		if err := t.refusedBefore(d, b, klen, vlen, ts, h); err != nil {
+			return 0, err
+		}
+	}
+	var key []byte
+	if klen >= 0 {
+		key = b[:klen]
+	}
+	return t.partition(d, wanted, key)
+}
+
 // refuse says why the broker would not take a record.
 func (t *Task) refuse(d *destination, klen, vlen int, ts int64, h []Header) error {
 	size := max(klen, 0) + max(vlen, 0)
@@ -204,6 +254,7 @@ func (t *Task) refuse(d *destination, klen, vlen int, ts int64, h []Header) erro
 func (t *Task) partition(d *destination, wanted int32, key []byte) (int32, error) {
 	if d.partitions == 0 {
 		d.partitions = t.cfg.Partitions(d.Topic)
+		d.plain = t.plainOf(d)
 	}
 	n := d.partitions
 	switch {
@@ -237,6 +288,7 @@ func (t *Task) addDest(d Dest, partitions int32) int {
 	if t.cfg.Limits != nil {
 		added.limits = t.cfg.Limits(d.Topic)
 	}
+	added.plain = t.plainOf(&added)
 	t.out.dests = append(t.out.dests, added)
 	if _, ok := t.destByTopic[d.Topic]; !ok {
 		t.destByTopic[d.Topic] = i

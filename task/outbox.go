@@ -14,6 +14,7 @@ type destination struct {
 	limits     Limits
 	refused    []*Refusal
 	partitions int32 // 0 = not known yet
+	plain      plain
 	slots      []slot
 }
 
@@ -65,10 +66,24 @@ func (o *outbox) slot(d *destination, partition int32) int32 {
 		d.slots = grown
 	}
 	s := &d.slots[partition]
-	if s.fill != o.fill || int(s.group) >= len(o.active.Groups) || o.active.Groups[s.group].To != (TopicPartition{d.Topic, partition}) {
+	if s.fill != o.fill {
 		s.fill, s.group = o.fill, o.active.group(TopicPartition{d.Topic, partition})
 	}
 	return s.group
+}
+
+// undo goes back to m: groups that were made since are forgotten, with the slots that remember them.
+func (o *outbox) undo(m *effectsMark) {
+	for i := m.groups; i < len(o.active.Groups); i++ {
+		to := o.active.Groups[i].To
+		for j := range o.dests {
+			if d := &o.dests[j]; d.Topic == to.Topic && int(to.Partition) < len(d.slots) && int(d.slots[to.Partition].group) >= m.groups {
+				d.slots[to.Partition].fill = 0
+			}
+		}
+	}
+	o.active.undo(m, o.journal)
+	o.journal = o.journal[:0]
 }
 
 // add appends a record of the running unit.
@@ -81,7 +96,12 @@ func (o *outbox) append(d *destination, partition int32, r Ref, now int64) int32
 	if o.active.Bytes == 0 {
 		o.since = now
 	}
-	i := o.slot(d, partition)
+	var i int32
+	if int(partition) < len(d.slots) && d.slots[partition].fill == o.fill {
+		i = d.slots[partition].group
+	} else {
+		i = o.slot(d, partition)
+	}
 	g := &o.active.Groups[i]
 	g.Refs = append(g.Refs, r)
 	g.Bytes += int(r.Bytes)
@@ -98,7 +118,9 @@ func (o *outbox) row(d *destination, partition int32, c *statestore.Change, now 
 // place takes the bytes of a record into the arena, key and value, and copies its headers there.
 func (o *outbox) place(b []byte, klen, vlen int, ts int64, h []Header) Ref {
 	e := o.active
-	e.commit(b)
+	if !e.extend(b) {
+		e.commit(b)
+	}
 	r := Ref{
 		Timestamp: ts, Bytes: int32(len(b) + recordOverhead), key: int32(klen), value: int32(vlen),
 		chunk: int32(e.chunk), at: int32(len(e.arena[e.chunk]) - len(b)),

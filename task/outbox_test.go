@@ -88,7 +88,7 @@ func TestTheArenaKeepsWhatItWasGiven(t *testing.T) {
 				kept = append(kept, sent{TopicPartition{o.dests[d].Topic, p}, v})
 			}
 			if rapid.Bool().Draw(t, "undo") {
-				o.active.undo(&m, o.journal)
+				o.undo(&m)
 				kept = kept[:before]
 			}
 		}

@@ -116,8 +116,7 @@ func (t *Task) undo() {
 	for _, s := range t.stores {
 		s.Rollback()
 	}
-	t.out.active.undo(&t.unit.effects, t.out.journal)
-	t.out.journal = t.out.journal[:0]
+	t.out.undo(&t.unit.effects)
 	t.timers.undo(t.unit.timers)
 	t.streamTime = t.unit.streamTime
 	if e.input >= 0 {

@@ -14,6 +14,13 @@ func checkRecords(b []byte, h batchHeader, from int64) (mark, error) {
 	var first mark
 	at, prev := 0, h.base-1
 	for i := range h.count {
+		if end, delta := checkSmall(b, at); end >= 0 && h.base+delta > prev && h.base+delta <= h.last {
+			at, prev = end, h.base+delta
+			if prev < from {
+				first = mark{at: at, skipped: i + 1}
+			}
+			continue
+		}
 		size, start := number(b, at)
 		if start < 0 || size < minRecordLen-1 || size > int64(len(b)-start) {
 			return first, fmt.Errorf("record %d of %d: length %d in %d bytes", i, h.count, size, len(b)-max(start, at))
@@ -43,6 +50,46 @@ func checkRecords(b []byte, h batchHeader, from int64) (mark, error) {
 		return first, fmt.Errorf("%d bytes after the last record", len(b)-at)
 	}
 	return first, nil
+}
+
+// checkSmall checks a record without headers whose numbers have one or two bytes each, as nearly all have, and which another follows: where it
+// ends, and its offset delta. Nothing of it is a call. For others, and for what is wrong, it is -1.
+func checkSmall(b []byte, at int) (end int, delta int64) {
+	if at+2 > len(b) {
+		return -1, 0
+	}
+	size, at := short(b, at)
+	end = at + int(size>>1)
+	if at < 0 || size&1 != 0 || size>>1 < minRecordLen-1 || end+2 > len(b) {
+		return -1, 0
+	}
+	// The record has six bytes at the least, and two follow it: so many numbers can be read.
+	_, at = short(b, at+1) // attributes, and timestamp
+	if at < 0 {
+		return -1, 0
+	}
+	offset, at := short(b, at)
+	if at < 0 || offset&1 != 0 {
+		return -1, 0
+	}
+	n, at := short(b, at)
+	if at += int(n >> 1); at < 0 || n&1 != 0 || at >= end {
+		return -1, 0
+	}
+	n, at = short(b, at)
+	if at < 0 || n&1 != 0 || at+int(n>>1)+1 != end || b[end-1] != 0 {
+		return -1, 0
+	}
+	return end, int64(offset >> 1)
+}
+
+// short reads a number of one or two bytes as it stands, and where the next field begins: far below 0 if it has more. There must be two bytes.
+func short(b []byte, at int) (u uint64, next int) {
+	w := uint64(b[at]) | uint64(b[at+1])<<8
+	if w&0x80 == 0 {
+		return w & 0x7f, at + 1
+	}
+	return w&0x7f | w>>1&0x3f80, at + 2 - int(w>>15)<<40
 }
 
 // number reads a zigzag number and returns where the next field begins.
