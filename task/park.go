@@ -228,6 +228,7 @@ func appendPayload(dst []byte, o retry.Origin, r *Record) []byte {
 // while a payload without an entry would never be found again. It is called in a unit.
 func (t *Task) putPayload(o retry.Origin) {
 	p := t.failure.pool
+	t.aside()
 	p.key = retry.AppendPayloadKey(p.key[:0], o)
 	if err := p.store.Put(p.key, p.payload, t.rowTime()); err != nil {
 		t.env.Fail("retry store", KindStore, err)
@@ -254,6 +255,7 @@ func (t *Task) rowTime() int64 { return max(t.streamTime, 0) }
 // putEntry writes what is known of a record that was put aside. It is called in a unit.
 func (t *Task) putEntry(item *retry.Item, message string) {
 	p := t.failure.pool
+	t.aside()
 	item.Wait = max(item.Due-t.now, 0)
 	e := item.Entry
 	e.Message = message
@@ -267,6 +269,7 @@ func (t *Task) putEntry(item *retry.Item, message string) {
 // dropEntry deletes a record that was put aside. It is called in a unit.
 func (t *Task) dropEntry(o retry.Origin) {
 	p := t.failure.pool
+	t.aside()
 	p.key = retry.AppendEntryKey(p.key[:0], o)
 	err := p.store.Delete(p.key, t.rowTime())
 	if err == nil {

@@ -13,6 +13,10 @@ type Task struct {
 	env    Env
 	graph  *Graph
 	stores []*statestore.Overlay
+	// The same, but for the retry store, and that one: nil where there is none.
+	written []*statestore.Overlay
+	retries *statestore.Overlay
+
 	in     queues
 	out    *outbox
 	timers timers
@@ -38,6 +42,7 @@ type Task struct {
 	crew     *crew // nil where the task runs everything itself
 	dead     bool  // uncommitted state is gone, nothing more can be sealed
 
+	calm    bool          // see isCalm
 	keys    [ahead][]byte // scratch of warm
 	taken   int64         // records taken from the queues, left out or not
 	stats   Stats
@@ -78,6 +83,11 @@ func (t *Task) openStores() {
 			CacheBytes: t.cfg.CacheBytes / n, Seed: t.cfg.Seed + uint64(i),
 		}))
 		t.changelogs = append(t.changelogs, destination{Dest: Dest{Topic: s.Changelog, Compacted: true}})
+		if i == t.cfg.Spec.Retries-1 {
+			t.retries = t.stores[i]
+		} else {
+			t.written = append(t.written, t.stores[i])
+		}
 	}
 }
 
@@ -162,6 +172,14 @@ func (t *Task) process(left int) (rest int) {
 		return rest - 1
 	}
 	for rest > 0 && !t.halted() {
+		if t.calm = t.isCalm(); t.calm {
+			t.idleSince = never
+			var on bool
+			if rest, on = t.stream(rest); !on {
+				return rest
+			}
+			continue
+		}
 		if t.failure.troubled && !t.probes() {
 			return rest
 		}
@@ -180,6 +198,17 @@ func (t *Task) process(left int) (rest int) {
 		}
 	}
 	return rest
+}
+
+// stream takes record after record for as long as nothing else can be next, which is nearly always. It is false as step is.
+func (t *Task) stream(left int) (rest int, on bool) {
+	for rest = left; rest > 0 && t.calm && !t.lags() && !t.sated(); {
+		rest--
+		if !t.step() {
+			return rest, false
+		}
+	}
+	return rest, true
 }
 
 // turn begins a turn of the task: its clock stands until the next one.
@@ -201,9 +230,23 @@ func (t *Task) turn(now time.Time) {
 
 // halted says that no record may be taken now.
 func (t *Task) halted() bool {
-	return t.err != nil || t.dead || t.now < t.failure.until || t.failure.emitting || t.commit.blocked || t.commit.wanted && t.commit.outstanding == nil ||
-		t.out.held() >= t.cfg.CreditBytes || len(t.stores) > 0 && t.dirtyBytes() >= t.cfg.DirtyBytes
+	return t.err != nil || t.dead || t.now < t.failure.until || t.failure.emitting || t.sated() || t.retries != nil && t.dirtyBytes() >= t.cfg.DirtyBytes
 }
+
+// sated says that a commit has to come before the next record, or acknowledgements. A unit that was kept changes no other reason for a halt.
+func (t *Task) sated() bool {
+	return t.commit.blocked || t.commit.wanted && t.commit.outstanding == nil || t.out.held() >= t.cfg.CreditBytes ||
+		len(t.written) > 0 && t.dirtyBytes() >= t.cfg.DirtyBytes
+}
+
+// isCalm says that for now nothing but the next record of an input can be next.
+func (t *Task) isCalm() bool {
+	f := &t.failure
+	return !f.troubled && (f.pool == nil || f.pool.index.Len() == 0 && len(f.pool.spoiled) == 0) && (t.gaps == nil || t.gaps.open == 0) && !t.lags()
+}
+
+// lags says that records are held back for an input that has nothing queued although there is more.
+func (t *Task) lags() bool { return t.in.lagging > 0 && t.cfg.MaxIdle > 0 }
 
 // idles says that the task takes no record although it has some: it waits for an input that lags, or for what is put aside to be run first. The
 // wait for an input is measured from its beginning: once it is over, records are taken until no input lags any more.
@@ -212,7 +255,7 @@ func (t *Task) idles() bool {
 	case t.failure.pool != nil && t.failure.pool.ahead():
 		t.idleSince = never
 		return true
-	case t.in.lagging == 0 || t.cfg.MaxIdle <= 0:
+	case !t.lags():
 		t.idleSince = never
 		return false
 	case t.in.next() < 0:
@@ -256,6 +299,7 @@ func (t *Task) step() bool {
 	}
 	r := q.peek()
 	if q.guarded {
+		t.calm = false // whatever comes of it
 		if taken, on := t.admit(i, r); !taken {
 			return on
 		}

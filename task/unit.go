@@ -15,6 +15,7 @@ type unit struct {
 	item       *Item  // of a worker, run here
 	gap        *gap   // whose record it is
 	void       bool   // it is undone in any case
+	aside      bool   // the retry store takes part in it
 	quiet      bool   // a commit that it asks for is not made for its sake: the task is being released
 	node       string // that runs, unless one was entered
 	entered    int    // 1 + index of the node that was entered last: a number, as this is noted several times for each record; 0 for none
@@ -41,7 +42,7 @@ const (
 func (t *Task) begin(input int, offset int64) {
 	t.env.input, t.env.offset = input, offset
 	u := &t.unit
-	u.running, u.void, u.quiet, u.kind = true, false, false, ownUnit
+	u.running, u.void, u.aside, u.quiet, u.kind = true, false, false, false, ownUnit
 	t.out.journal = t.out.journal[:0]
 	u.entered = 0
 	if u.node != "" {
@@ -52,11 +53,23 @@ func (t *Task) begin(input int, offset int64) {
 	if input >= 0 {
 		u.kind, u.time = freshUnit, t.in.all[input].time
 	}
-	for _, s := range t.stores {
+	for _, s := range t.written {
 		s.Begin()
+	}
+	if input < 0 {
+		t.aside()
 	}
 	if t.cfg.Beat != nil {
 		t.cfg.Beat(input, offset)
+	}
+}
+
+// aside lets the retry store take part in the running unit. It does not from the beginning where that is about a record: next to none of those
+// writes to it.
+func (t *Task) aside() {
+	if t.retries != nil && !t.unit.aside {
+		t.unit.aside = true
+		t.retries.Begin()
 	}
 }
 
@@ -78,8 +91,11 @@ func (t *Task) end() bool {
 	if t.watch.n > 0 {
 		t.noteWrites()
 	}
-	for _, s := range t.stores {
+	for _, s := range t.written {
 		s.Keep()
+	}
+	if t.unit.aside {
+		t.retries.Keep()
 	}
 	if t.env.commit || len(t.env.callbacks) > 0 || len(t.env.drops) > 0 {
 		t.settle()
@@ -113,8 +129,11 @@ func (t *Task) settle() {
 // again, and must set off what it sets off.
 func (t *Task) undo() {
 	e := &t.env
-	for _, s := range t.stores {
+	for _, s := range t.written {
 		s.Rollback()
+	}
+	if t.unit.aside {
+		t.retries.Rollback()
 	}
 	t.out.undo(&t.unit.effects)
 	t.timers.undo(t.unit.timers)
