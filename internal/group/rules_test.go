@@ -144,6 +144,23 @@ func TestM5CommitsCarryTheAppliedGeneration(t *testing.T) {
 	is(r.step(HeartbeatDone{Req: want[SendHeartbeat](r).Req, Code: kcode.UnknownMemberID}), "", -1)
 }
 
+// Of two claims the newer one counts, so a member declares the generation that it has applied: one that it only joined may be given out again.
+func TestDeclaredGenerationIsTheAppliedOne(t *testing.T) {
+	declares := func(r *rig) int32 {
+		t.Helper()
+		s, err := assignor.DecodeSubscription(want[SendJoin](r).Metadata)
+		require.NoError(t, err)
+		return s.Generation
+	}
+	r := newRig(t).joined().step(Rejoin{Reason: "test"}).prepared(id(0, 0))
+	require.Equal(t, int32(1), declares(r))
+	r.joinDone(2).step(SyncDone{Req: want[SendSync](r).Req, Sent: r.now, Code: kcode.RebalanceInProgress})
+	for i := 0; !has[SendJoin](r) && i < 20; i++ {
+		r.after(100 * time.Millisecond)
+	}
+	require.Equal(t, int32(1), declares(r), "the second was never applied")
+}
+
 // M7: the member leaves when its tasks have stopped, also where it stops by itself.
 func TestM7LeavesWhenTasksHaveStopped(t *testing.T) {
 	r := newRig(t).joined().step(Rejoin{Reason: "test"}).prepared(id(0, 0))
