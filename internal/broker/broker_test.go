@@ -94,6 +94,14 @@ func TestTopicsAndRecordsAreDeleted(t *testing.T) {
 	require.Error(t, err)
 }
 
+// Whoever has made a topic may write to it and start applications on it: no broker says any more that there is none.
+func TestATopicIsMadeWhenTheBrokersKnowIt(t *testing.T) {
+	b, c := setup(t, Options{Brokers: 3})
+	late := b.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: "a", Err: kerr.UnknownTopicOrPartition, Count: 5})
+	require.NoError(t, c.CreateTopic(within(t), "a", 2, nil))
+	require.Equal(t, 5, late.Hits())
+}
+
 func TestAnUnknownGroupHasCommittedNothing(t *testing.T) {
 	_, c := setup(t, Options{Topics: map[string]int32{"a": 2}})
 	for _, version := range []int16{2, 5, 7, 8, 9} {

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/understudy-streams/understudy/task"
 )
@@ -48,7 +50,8 @@ func (c *Client) open(opts ...kgo.Opt) (*kgo.Client, error) {
 // Close ends the connections.
 func (c *Client) Close() { c.kgo.Close() }
 
-// CreateTopic creates a topic with the broker's replication factor.
+// CreateTopic creates a topic with the broker's replication factor, and waits until every broker that answers knows it: a busy one may hear of it
+// seconds later.
 func (c *Client) CreateTopic(ctx context.Context, topic string, partitions int32, configs map[string]string) error {
 	values := make(map[string]*string, len(configs))
 	for k, v := range configs {
@@ -58,7 +61,40 @@ func (c *Client) CreateTopic(ctx context.Context, topic string, partitions int32
 	if errors.Is(err, kerr.TopicAlreadyExists) {
 		return fmt.Errorf("%w: %q", ErrTopicExists, topic)
 	}
+	if err == nil {
+		err = c.known(ctx, topic)
+	}
 	return wrap("create topic "+topic, err)
+}
+
+// known waits until every broker that answers knows a topic and the leaders of its partitions.
+func (c *Client) known(ctx context.Context, topic string) error {
+	for _, b := range c.kgo.DiscoveredBrokers() {
+		for {
+			req := kmsg.NewPtrMetadataRequest()
+			req.Topics = []kmsg.MetadataRequestTopic{{Topic: &topic}}
+			res, err := b.Request(ctx, req)
+			if err != nil && ctx.Err() == nil || err == nil && led(res.(*kmsg.MetadataResponse)) {
+				break // it is down, or knows it
+			}
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	}
+	return nil
+}
+
+// led says whether all topics of an answer are there, each partition with a leader.
+func led(res *kmsg.MetadataResponse) bool {
+	for _, t := range res.Topics {
+		if t.ErrorCode != 0 || slices.ContainsFunc(t.Partitions, func(p kmsg.MetadataResponseTopicPartition) bool { return p.ErrorCode != 0 || p.Leader < 0 }) {
+			return false
+		}
+	}
+	return true
 }
 
 // DeleteTopic deletes a topic.
