@@ -57,6 +57,18 @@ func TestLifeOfACluster(t *testing.T) {
 	require.Error(t, err, "a stopped node has no process id")
 }
 
+func TestPortsAreGivenOnce(t *testing.T) {
+	seen := map[int]bool{}
+	for range 100 { // of 6000, so that chance alone would give some twice
+		first, err := freePorts(6)
+		require.NoError(t, err)
+		for port := first; port < first+6; port++ {
+			require.False(t, seen[port], "%d was given before, and nobody listens on it yet", port)
+			seen[port] = true
+		}
+	}
+}
+
 func TestSharedIsStartedOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a broker")

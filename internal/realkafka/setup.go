@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"sync"
 )
 
 //go:embed kafka.sh pom.xml log4j2.xml
@@ -59,19 +60,38 @@ func unpack(dir string) (script string, err error) {
 	return filepath.Join(dir, "kafka.sh"), nil
 }
 
-// freePorts finds n ports in a row, below those that the system gives to outgoing connections.
+// given are the ports that clusters of this process have got. Of two that are started at once, neither listens while the other looks for ports.
+var given struct {
+	sync.Mutex
+	ports map[int]bool
+}
+
+// freePorts finds n ports in a row, below those that the system gives to outgoing connections, and gives none twice.
 func freePorts(n int) (int, error) {
+	given.Lock()
+	defer given.Unlock()
 	for range 200 {
 		first := 20000 + rand.IntN(6000-n) // not a secret
-		if allFree(first, n) {
-			return first, nil
+		if !allFree(first, n) {
+			continue
 		}
+		if given.ports == nil {
+			given.ports = map[int]bool{}
+		}
+		for port := first; port < first+n; port++ {
+			given.ports[port] = true
+		}
+		return first, nil
 	}
 	return 0, fmt.Errorf("realkafka: no %d free ports in a row between 20000 and 26000", n)
 }
 
+// allFree says whether nobody has the ports, or will have them in a moment. The caller holds the lock of given.
 func allFree(first, n int) bool {
 	for port := first; port < first+n; port++ {
+		if given.ports[port] {
+			return false
+		}
 		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 		if err != nil {
 			return false
