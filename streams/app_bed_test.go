@@ -39,8 +39,15 @@ type bed struct {
 
 var bedNumber atomic.Int64
 
-// onBrokers runs a test on the embedded broker and on a real one.
+// onBrokers runs a test on the embedded broker and on a real one, beside each other and beside other tests.
 func onBrokers(t *testing.T, test func(t *testing.T, b *bed)) {
+	t.Parallel()
+	t.Run("embedded", func(t *testing.T) { t.Parallel(); test(t, embeddedBed(t)) })
+	t.Run("real", func(t *testing.T) { t.Parallel(); test(t, realBed(t)) })
+}
+
+// onBrokersInTurn is onBrokers for a test that holds something against the clock: nothing else of this package runs meanwhile.
+func onBrokersInTurn(t *testing.T, test func(t *testing.T, b *bed)) {
 	t.Run("embedded", func(t *testing.T) { test(t, embeddedBed(t)) })
 	t.Run("real", func(t *testing.T) { test(t, realBed(t)) })
 }
@@ -49,6 +56,11 @@ func onBrokers(t *testing.T, test func(t *testing.T, b *bed)) {
 func realBed(t *testing.T) *bed {
 	notShort(t)
 	return newBed(t, realkafka.Shared(t).Addrs(), nil)
+}
+
+// threeBrokers are real brokers for one test, which may kill one of them at a time.
+func threeBrokers(t *testing.T) *realkafka.Cluster {
+	return realkafka.Start(t, 3, "min.insync.replicas=2", "broker.session.timeout.ms=3000", "broker.heartbeat.interval.ms=500")
 }
 
 func notShort(t *testing.T) {
@@ -79,7 +91,7 @@ func (b *bed) in(t *testing.T) *bed {
 }
 
 func (b *bed) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	b.t.Cleanup(cancel)
 	return ctx
 }
@@ -211,7 +223,7 @@ func (r *running) ready() {
 // until waits for a condition, and fails at once if the application ends instead.
 func (r *running) until(what string, ok func() bool) {
 	r.t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for !ok() {
 		select {
 		case err := <-r.done:

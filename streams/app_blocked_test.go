@@ -50,7 +50,7 @@ func (o *owners) of(id streams.TaskID) (names []string) {
 // F19: a call that blocks in one partition holds up neither the others nor a rebalance; after the watchdog somebody else has the partition,
 // and the member that had it is in the group still.
 func TestAppF19ABlockedCallStopsNobodyElse(t *testing.T) {
-	onBrokers(t, func(t *testing.T, b *bed) {
+	onBrokersInTurn(t, func(t *testing.T, b *bed) {
 		in, to := b.topic("in", 4), b.topic("out", 4)
 		g := newGate(t)
 		who := &owners{has: map[string][]streams.TaskID{}}

@@ -15,6 +15,7 @@ import (
 
 // The end comes at each moment of an application's life; Run returns nil, soon.
 func TestAppIsCancelledAtAnyMoment(t *testing.T) {
+	t.Parallel()
 	at := func(key kmsg.Key) func(f *faultBed, now func()) {
 		return func(f *faultBed, now func()) {
 			f.cluster.ControlKey(key.Int16(), func(req kmsg.Request) (kmsg.Response, error, bool) {
@@ -70,6 +71,7 @@ func TestAppIsCancelledAtAnyMoment(t *testing.T) {
 		{"committing", at(kmsg.OffsetCommit)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			f := newFaultBed(t)
 			f.values(f.in, 0, "a b c")
 			restore := tt.name == "looking at topics" || tt.name == "restoring" || tt.name == "restoring, later"

@@ -124,6 +124,7 @@ func TestAppChangelogMadeAnewIsNoticedByItsID(t *testing.T) {
 // A broker may not have heard of a changelog that was made through another one. Its id is waited for: a store without it would belong to any
 // topic.
 func TestAppWaitsForTheIDsOfTheTopicsThatItMakes(t *testing.T) {
+	t.Parallel()
 	b := embeddedBed(t)
 	in, to := b.topic("in", 1), b.topic("out", 1)
 	changelog := b.name("ids-word-counts-changelog")

@@ -97,6 +97,7 @@ func TestAppCommitAsyncTellsWhenItIsDone(t *testing.T) {
 
 // A record that fails takes the commit that it asked for along.
 func TestAppCommitAsyncOfARecordThatFails(t *testing.T) {
+	t.Parallel()
 	b := embeddedBed(t)
 	in, to := b.topic("in", 1), b.topic("out", 1)
 	b.values(in, 0, "good", "bad")

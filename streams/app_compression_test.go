@@ -10,6 +10,7 @@ import (
 )
 
 func TestAppCompression(t *testing.T) {
+	t.Parallel()
 	codecs := map[string]streams.Compression{
 		"gzip": streams.CompressGzip, "snappy": streams.CompressSnappy, "lz4": streams.CompressLZ4, "zstd": streams.CompressZstd,
 	}

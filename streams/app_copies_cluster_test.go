@@ -8,7 +8,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/understudy-streams/understudy/internal/realkafka"
 	"github.com/understudy-streams/understudy/streams"
 )
 
@@ -16,7 +15,8 @@ import (
 // is counted twice or not at all.
 func TestAppLearnsThoughItsCoordinatorDies(t *testing.T) {
 	notShort(t)
-	cluster := realkafka.Start(t, 3, "min.insync.replicas=2", "broker.session.timeout.ms=3000", "broker.heartbeat.interval.ms=500")
+	t.Parallel()
+	cluster := threeBrokers(t)
 	b := newBed(t, cluster.Addrs(), nil)
 	const partitions, keys = 4, 2000
 	in, out := b.topic("in", partitions), b.topic("out", partitions)

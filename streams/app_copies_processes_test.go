@@ -77,6 +77,7 @@ func TestAppStandbyTakesOverFromAProcessThatWasKilled(t *testing.T) {
 
 // Three processes are restarted one after the other: whoever is left has a copy of what goes, and whoever comes back has its own.
 func TestAppRollingRestartRestoresNothingCold(t *testing.T) {
+	t.Parallel()
 	b := realBed(t)
 	const partitions, keys = 6, 3000
 	in, out := b.topic("in", partitions), b.topic("out", partitions)

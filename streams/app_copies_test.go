@@ -14,7 +14,7 @@ import (
 
 // What one more process shall have it learns first; meanwhile, and afterwards, nothing stands still but what moves.
 func TestAppOneMoreProcessLearnsBeforeItTakesOver(t *testing.T) {
-	onBrokers(t, func(t *testing.T, b *bed) {
+	onBrokersInTurn(t, func(t *testing.T, b *bed) {
 		const partitions, keys = 4, 2000
 		in, out := b.topic("in", partitions), b.topic("out", partitions)
 		truth := b.preload(in, partitions, keys)
@@ -52,6 +52,7 @@ func TestAppOneMoreProcessLearnsBeforeItTakesOver(t *testing.T) {
 
 // Standbys are there to be seen, are waited for by nobody, and follow.
 func TestAppStandbysFollow(t *testing.T) {
+	t.Parallel()
 	b := embeddedBed(t)
 	const partitions, keys = 2, 500
 	in, out := b.topic("in", partitions), b.topic("out", partitions)
@@ -83,7 +84,7 @@ func TestAppStandbysFollow(t *testing.T) {
 
 // Whoever is drained goes on until others have learned what it has.
 func TestAppDrainUnderLoad(t *testing.T) {
-	onBrokers(t, func(t *testing.T, b *bed) {
+	onBrokersInTurn(t, func(t *testing.T, b *bed) {
 		const partitions, keys = 4, 1000
 		in, out := b.topic("in", partitions), b.topic("out", partitions)
 		truth := b.preload(in, partitions, keys)
@@ -111,6 +112,7 @@ func TestAppDrainUnderLoad(t *testing.T) {
 }
 
 func TestAppDrainWithNobodyElse(t *testing.T) {
+	t.Parallel()
 	b := embeddedBed(t)
 	in, out := b.topic("in", 1), b.topic("out", 1)
 	r, _ := b.member("alone", "one", in, out)
@@ -126,6 +128,7 @@ func TestAppDrainWithNobodyElse(t *testing.T) {
 
 // Where all processes are to go, nobody waits for anybody.
 func TestAppDrainOfAllAtOnce(t *testing.T) {
+	t.Parallel()
 	b := embeddedBed(t)
 	in, out := b.topic("in", 2), b.topic("out", 2)
 	b.preload(in, 2, 100)
@@ -147,6 +150,7 @@ func TestAppDrainOfAllAtOnce(t *testing.T) {
 }
 
 func TestAppDrainBeforeRun(t *testing.T) {
+	t.Parallel()
 	b := embeddedBed(t)
 	app, err := streams.New(countKeys(b.topic("in", 1), b.topic("out", 1)), b.config("early"))
 	require.NoError(t, err)
@@ -214,6 +218,7 @@ func TestAppComesBackToItsState(t *testing.T) {
 
 // Only a state that no task of the process uses is deleted.
 func TestAppStateCleanup(t *testing.T) {
+	t.Parallel()
 	b := embeddedBed(t)
 	const partitions = 2
 	in, out := b.topic("in", partitions), b.topic("out", partitions)
@@ -272,6 +277,7 @@ func TestAppRollToAHigherTopologyVersion(t *testing.T) {
 
 // A listener may ask for the tasks, and gets what is so then.
 func TestAppTasksFromTheListener(t *testing.T) {
+	t.Parallel()
 	b := embeddedBed(t)
 	in, out := b.topic("in", 1), b.topic("out", 1)
 	var app *streams.App

@@ -67,6 +67,7 @@ func manyWords() []string {
 
 // Whatever happens to the files of a stopped application, its counts are right afterwards. A state that is damaged is put aside, in one line.
 func TestAppDamagedBetweenTwoRuns(t *testing.T) {
+	t.Parallel()
 	b := embeddedBed(t)
 	for _, c := range []struct {
 		name string
@@ -90,6 +91,7 @@ func TestAppDamagedBetweenTwoRuns(t *testing.T) {
 		{"lock of the directory flipped", damage{"lock", flipped}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			b := b.in(t)
 			app := strings.ReplaceAll(c.name, " ", "-")
 			in, to := b.topic("in-"+app, 1), b.topic("out-"+app, 1)
@@ -125,6 +127,7 @@ func TestAppDamagedBetweenTwoRuns(t *testing.T) {
 // A table goes bad under a running application. The first read that needs it ends the run, and another one begins by itself, with the state
 // restored. A second time that soon ends the application, and the next start restores.
 func TestAppDamagedWhileRunning(t *testing.T) {
+	t.Parallel()
 	b := embeddedBed(t)
 	in, to := b.topic("in", 1), b.topic("out", 1)
 	config := b.config("damaged")

@@ -42,6 +42,7 @@ func (s smallDisk) Fill() {
 // The same on a real file system, where mounts are allowed. The test of TestAppFullDisk is the same on one that fails on purpose.
 func TestAppFullDiskOnARealFileSystem(t *testing.T) {
 	notShort(t)
+	t.Parallel()
 	if os.Getenv(mountEnv) == "" {
 		cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=120s")
 		cmd.Env = append(os.Environ(), mountEnv+"=1")

@@ -286,6 +286,7 @@ func TestAppFullDiskAlone(t *testing.T) {
 // A database that blocks a write says nothing: the deadline of the write tells. What is blocked keeps nobody in the group.
 func TestAppFullDiskThatBlocksWrites(t *testing.T) {
 	notShort(t)
+	t.Parallel()
 	r, l, d := blockedByDisk(t)
 	d.Free()
 	r.until("all counts", func() bool { return l.exact(l.b.counts(l.to)) == nil })
@@ -295,6 +296,7 @@ func TestAppFullDiskThatBlocksWrites(t *testing.T) {
 // Nor does it hold up the end. What is blocked stays until the process ends, so it is one of its own.
 func TestAppEndOnAFullDiskThatBlocksWrites(t *testing.T) {
 	notShort(t)
+	t.Parallel()
 	if !ownProcess(t) {
 		return
 	}
@@ -346,6 +348,7 @@ func (quietDisk) Watch(func(error)) {}
 
 // A restore leaves some room on the disk, for what else there is on it.
 func TestAppRestoreOntoADiskWithLittleRoom(t *testing.T) {
+	t.Parallel()
 	b := embeddedBed(t)
 	in, to := b.topic("in", 1), b.topic("out", 1)
 	l := &wordLoad{b: b, topic: in, parts: 1}
@@ -372,6 +375,7 @@ func TestAppRestoreOntoADiskWithLittleRoom(t *testing.T) {
 // A disk that fails for another reason ends the application, with an error that says where and what to do.
 func TestAppDiskThatFails(t *testing.T) {
 	notShort(t)
+	t.Parallel()
 	if !ownProcess(t) {
 		return
 	}
@@ -404,6 +408,7 @@ func TestAppDiskThatFails(t *testing.T) {
 
 // A user's function that has no room for its own files fails its record, as with any error.
 func TestAppUserFunctionWithoutRoom(t *testing.T) {
+	t.Parallel()
 	b := embeddedBed(t)
 	in, to := b.topic("in", 1), b.topic("out", 1)
 	c, said := b.onDisk("own", newFailingFS(t))

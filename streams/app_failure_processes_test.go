@@ -300,6 +300,7 @@ func (b *bed) kills(spec failureSpec) []string {
 }
 
 func TestAppProcessesKilledWhileHalfOfTheRecordsFailLoseNothing(t *testing.T) {
+	t.Parallel()
 	b := realBed(t)
 	for _, c := range []struct {
 		name, mode string
@@ -341,6 +342,7 @@ func TestAppProcessesKilledWhileHalfOfTheRecordsFailLoseNothing(t *testing.T) {
 
 // A record that kills its process is found and dead-lettered, and all others are processed.
 func TestRegressionARecordThatKillsItsProcessIsIsolated(t *testing.T) {
+	t.Parallel()
 	b := realBed(t)
 	for _, c := range []struct {
 		name, mode string

@@ -29,6 +29,7 @@ func failingOn(in, out string, bad *atomic.Bool) *streams.Builder {
 
 // A record that fails is put aside and seen from outside; its neighbours pass. In the end it is a dead letter.
 func TestFailuresAreSeenFromOutside(t *testing.T) {
+	t.Parallel()
 	b := embeddedBed(t)
 	in, out := b.topic("in", 1), b.topic("out", 1)
 	var bad atomic.Bool
@@ -83,6 +84,7 @@ func TestFailuresAreSeenFromOutside(t *testing.T) {
 
 // What holds whole records takes the largest that its source takes, and what the runtime says of it.
 func TestTopicsOfFailuresTakeWhatTheirSourcesTake(t *testing.T) {
+	t.Parallel()
 	b := embeddedBed(t)
 	require.NoError(t, b.client.CreateTopic(b.ctx(), b.name("large"), 2, map[string]string{"max.message.bytes": "5000000"}))
 	in, out := b.name("large"), b.topic("out", 1)

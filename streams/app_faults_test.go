@@ -144,6 +144,7 @@ func perSecond(key int16) float64 {
 }
 
 func TestAppSurvivesErrorsOfBrokers(t *testing.T) {
+	t.Parallel()
 	type row struct {
 		key      kmsg.Key
 		starting bool // the fault is there when the application starts
@@ -179,6 +180,7 @@ func TestAppSurvivesErrorsOfBrokers(t *testing.T) {
 			name += "_at_the_start"
 		}
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			f, began := newFaultBed(t), time.Now()
 			faults := make([]kfake.Fault, len(tt.errs))
 			for i, err := range tt.errs {
@@ -211,11 +213,13 @@ func TestAppSurvivesErrorsOfBrokers(t *testing.T) {
 var errCut = errors.New("cut")
 
 func TestAppSurvivesCutConnectionsAndSlowAnswers(t *testing.T) {
+	t.Parallel()
 	running := []kmsg.Key{kmsg.Produce, kmsg.Fetch, kmsg.Heartbeat, kmsg.OffsetCommit}
 	starting := []kmsg.Key{kmsg.Metadata, kmsg.CreateTopics, kmsg.FindCoordinator, kmsg.JoinGroup, kmsg.SyncGroup, kmsg.OffsetFetch, kmsg.ListOffsets,
 		kmsg.InitProducerID}
 	for _, key := range slices.Concat(running, starting) {
 		t.Run("cut_"+kmsg.NameForKey(key.Int16()), func(t *testing.T) {
+			t.Parallel()
 			f := newFaultBed(t)
 			l := f.load(f.in, 3)
 			var cuts atomic.Int64
@@ -241,6 +245,7 @@ func TestAppSurvivesCutConnectionsAndSlowAnswers(t *testing.T) {
 			f.settlesExactly(l)
 		})
 		t.Run("slow_"+kmsg.NameForKey(key.Int16()), func(t *testing.T) {
+			t.Parallel()
 			f := newFaultBed(t)
 			l := f.load(f.in, 3)
 			var slept atomic.Int64
@@ -296,6 +301,7 @@ func TestAppDialsWithPauses(t *testing.T) {
 }
 
 func TestAppFollowsBrokersThatComeAndGo(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name string
 		do   func(f *faultBed)
@@ -328,6 +334,7 @@ func TestAppFollowsBrokersThatComeAndGo(t *testing.T) {
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			f, began := newFaultBed(t), time.Now()
 			f.start()
 			f.r.ready()

@@ -23,6 +23,7 @@ import (
 )
 
 func TestAppRunsOnce(t *testing.T) {
+	t.Parallel()
 	b := embeddedBed(t)
 	in, to := b.topic("in", 1), b.topic("out", 1)
 	r := b.run(copyTopic(in, to), b.config("once"))
@@ -37,6 +38,7 @@ func TestAppRunsOnce(t *testing.T) {
 }
 
 func TestAppCloseBeforeRun(t *testing.T) {
+	t.Parallel()
 	b := embeddedBed(t)
 	in, to := b.topic("in", 1), b.topic("out", 1)
 	app, err := streams.New(countWords(in, to), b.config("never"))
@@ -49,6 +51,7 @@ func TestAppCloseBeforeRun(t *testing.T) {
 }
 
 func TestAppRunWithAContextThatHasEnded(t *testing.T) {
+	t.Parallel()
 	b := embeddedBed(t)
 	app, err := streams.New(copyTopic(b.topic("in", 1), b.topic("out", 1)), b.config("ended"))
 	require.NoError(t, err)
@@ -137,7 +140,7 @@ func (g *gate) pass(in, out string) *streams.Builder {
 
 // F19: Close with a deadline, while a function of the user blocks.
 func TestAppF19CloseWhileAUserFunctionBlocks(t *testing.T) {
-	onBrokers(t, func(t *testing.T, b *bed) {
+	onBrokersInTurn(t, func(t *testing.T, b *bed) {
 		in, to := b.topic("in", 2), b.topic("out", 2)
 		g := newGate(t)
 		c := b.config("f19")
@@ -262,6 +265,7 @@ func TestAppStartsByItselfWhenBrokersCome(t *testing.T) {
 	}
 	b := &bed{t: t, prefix: ""}
 	r := b.run(countWords("in", "out"), c)
+	r.until("it to look for them", func() bool { return r.app.State() == streams.StateStarting })
 	require.Never(t, func() bool { return r.app.Ready() || len(r.done) > 0 }, 300*time.Millisecond, 20*time.Millisecond)
 	require.Equal(t, streams.StateStarting, r.app.State())
 	started, err := broker.Start(broker.Options{Port: portOf(t, addr), Topics: map[string]int32{"in": 1, "out": 1}})

@@ -13,6 +13,7 @@ import (
 // What a real broker would refuse, and with it every other record of the batch, fails in the unit that makes it, by the topic's own
 // configuration. The embedded broker takes such records, so the refusal below is ours.
 func TestAppLearnsTheLimitsOfItsSinks(t *testing.T) {
+	t.Parallel()
 	future := time.Now().Add(48 * time.Hour).UnixMilli()
 	cases := []struct {
 		name    string
@@ -32,10 +33,11 @@ func TestAppLearnsTheLimitsOfItsSinks(t *testing.T) {
 				out := b.name("out")
 				require.NoError(t, b.client.CreateTopic(b.ctx(), out, 1, c.configs))
 				good := task.OutRecord{Key: []byte("a"), Value: []byte("b"), Timestamp: time.Now().UnixMilli()}
-				if c.bad.Timestamp == 0 {
-					c.bad.Timestamp = good.Timestamp
+				bad := c.bad
+				if bad.Timestamp == 0 {
+					bad.Timestamp = good.Timestamp
 				}
-				b.put(in, 0, good, c.bad, good)
+				b.put(in, 0, good, bad, good)
 				var re *streams.RecordError
 				require.ErrorAs(t, b.run(copyTopic(in, out), b.config("copy")).fails(), &re)
 				require.Equal(t, streams.KindProduce, re.Kind)

@@ -60,6 +60,7 @@ func TestAppMemberThatIsExpelledJoinsAgain(t *testing.T) {
 
 // Heartbeats that nobody answers end the lease: everything stops before anybody else could have the tasks, and comes back with the answers.
 func TestAppLeaseThatEnds(t *testing.T) {
+	t.Parallel()
 	b := embeddedBed(t)
 	in, to := b.topic("in", 1), b.topic("out", 1)
 	c := b.config("lease")
@@ -89,7 +90,7 @@ func TestAppLeaseThatEnds(t *testing.T) {
 
 // Two programs under one name and version: the second one is told, the first one goes on.
 func TestAppAnotherTopologyUnderTheSameVersion(t *testing.T) {
-	onBrokers(t, func(t *testing.T, b *bed) {
+	onBrokersInTurn(t, func(t *testing.T, b *bed) {
 		soon(t)
 		in, to := b.topic("in", 2), b.topic("out", 1)
 		first := b.run(countWords(in, to), b.config("two"))
@@ -107,6 +108,7 @@ func TestAppAnotherTopologyUnderTheSameVersion(t *testing.T) {
 
 // Records that are larger than every bound of memory pass one at a time.
 func TestAppRecordsLargerThanTheBounds(t *testing.T) {
+	t.Parallel()
 	b := embeddedBed(t)
 	roomy := map[string]string{"max.message.bytes": "8000000"}
 	in, to := b.topicWith("in", 1, roomy), b.topicWith("out", 1, roomy)

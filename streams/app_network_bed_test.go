@@ -1,7 +1,6 @@
 package streams_test
 
 import (
-	"flag"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -15,14 +14,6 @@ import (
 
 	"github.com/understudy-streams/understudy/internal/badnet"
 )
-
-// The scenarios on a bad network wait most of their time, so they run at once, each with topics, an application and a network of its own.
-// Nothing else in this package is parallel.
-func manyAtOnce() {
-	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
-		_ = f.Value.Set("64") // a number, so there is no error
-	}
-}
 
 // proxies are goroutines that toxiproxy leaves behind for each connection that a toxic has ended.
 var proxies = []goleak.Option{
@@ -61,18 +52,18 @@ type stage struct {
 	seed uint64
 }
 
-// play runs scenarios at once on a cluster.
+// play runs scenarios on a cluster at once. Each has topics, an application and a network of its own.
 func play(t *testing.T, addrs []string, all []scenario) {
 	k, err := kgo.NewClient(kgo.SeedBrokers(addrs...))
 	require.NoError(t, err)
 	admin := kadm.NewClient(k)
 	t.Cleanup(admin.Close)
+	scenarios := map[string]func(t *testing.T){}
 	for _, sc := range all {
-		t.Run(sc.name, func(t *testing.T) {
-			t.Parallel()
-			newStage(t, addrs, admin, sc).play()
-		})
+		scenarios[sc.name] = func(t *testing.T) { newStage(t, addrs, admin, sc).play() }
 	}
+	require.Len(t, scenarios, len(all), "two have one name")
+	atOnce(t, scenarios)
 }
 
 func newStage(t *testing.T, addrs []string, admin *kadm.Client, sc scenario) *stage {

@@ -12,47 +12,48 @@ import (
 	"github.com/understudy-streams/understudy/internal/realkafka"
 )
 
-// Three brokers, every partition on all of them, and what can happen to the way to one, or to them.
-func TestAppOnABadNetworkOfThreeBrokers(t *testing.T) {
+// Three brokers, every partition on all of them, and what can happen to the way to one.
+func networkOfThreeBrokers(t *testing.T) {
+	cluster := threeBrokers(t)
+	play(t, cluster.Addrs(), []scenario{
+		{name: "one is silent", session: 15 * time.Second, do: func(s *stage) { s.toOne(4*time.Second, silence(badnet.Both)) }},
+		{name: "answers of one vanish", session: 15 * time.Second, do: func(s *stage) { s.toOne(4*time.Second, silence(badnet.Down)) }},
+		{name: "requests to one vanish", session: 15 * time.Second, do: func(s *stage) { s.toOne(4*time.Second, silence(badnet.Up)) }},
+		{name: "all to and from one arrives late", session: 15 * time.Second, do: func(s *stage) {
+			s.toOne(4*time.Second, badnet.Fault{Kind: badnet.Held})
+		}},
+		{name: "one refuses", session: 15 * time.Second, do: func(s *stage) {
+			for _, addr := range s.addrs {
+				require.NoError(s.t, s.net.Refuse(addr))
+				s.calm(3 * time.Second)
+				require.NoError(s.t, s.net.Accept(addr))
+				s.progress(10 * time.Second)
+			}
+		}},
+		{name: "connections are cut", session: 10 * time.Second, do: func(s *stage) {
+			for end := time.Now().Add(8 * time.Second); time.Now().Before(end); {
+				require.NoError(s.t, s.net.Cut(s.addrs[s.rand.IntN(3)]))
+				s.pause(20, 400)
+			}
+		}},
+		{name: "connections end within answers", session: 15 * time.Second, do: func(s *stage) { s.limits(badnet.Down) }},
+		{name: "the coordinator is out of reach", lapses: true, runs: true, do: func(s *stage) {
+			require.NoError(s.t, s.net.Spoil(silence(badnet.Both), cluster.Addr(s.coordinator())))
+			s.calm(10 * time.Second)
+			require.NoError(s.t, s.net.Heal())
+		}},
+		{name: "a process whose requests arrive late", lapses: true, do: func(s *stage) {
+			s.zombie(cutOff(badnet.Fault{Kind: badnet.Held, Way: badnet.Up}))
+		}},
+	})
+}
+
+// Brokers die under load, one after the other and all at once, and come back.
+func TestAppWhoseBrokersDie(t *testing.T) {
 	notShort(t)
 	t.Parallel()
-	cluster := realkafka.Start(t, 3, "min.insync.replicas=2", "broker.session.timeout.ms=3000", "broker.heartbeat.interval.ms=500")
-	t.Run("network", func(t *testing.T) {
-		play(t, cluster.Addrs(), []scenario{
-			{name: "one is silent", session: 15 * time.Second, do: func(s *stage) { s.toOne(4*time.Second, silence(badnet.Both)) }},
-			{name: "answers of one vanish", session: 15 * time.Second, do: func(s *stage) { s.toOne(4*time.Second, silence(badnet.Down)) }},
-			{name: "requests to one vanish", session: 15 * time.Second, do: func(s *stage) { s.toOne(4*time.Second, silence(badnet.Up)) }},
-			{name: "all to and from one arrives late", session: 15 * time.Second, do: func(s *stage) {
-				s.toOne(4*time.Second, badnet.Fault{Kind: badnet.Held})
-			}},
-			{name: "one refuses", session: 15 * time.Second, do: func(s *stage) {
-				for _, addr := range s.addrs {
-					require.NoError(s.t, s.net.Refuse(addr))
-					s.calm(3 * time.Second)
-					require.NoError(s.t, s.net.Accept(addr))
-					s.progress(10 * time.Second)
-				}
-			}},
-			{name: "connections are cut", session: 10 * time.Second, do: func(s *stage) {
-				for end := time.Now().Add(8 * time.Second); time.Now().Before(end); {
-					require.NoError(s.t, s.net.Cut(s.addrs[s.rand.IntN(3)]))
-					s.pause(20, 400)
-				}
-			}},
-			{name: "connections end within answers", session: 15 * time.Second, do: func(s *stage) { s.limits(badnet.Down) }},
-			{name: "the coordinator is out of reach", lapses: true, runs: true, do: func(s *stage) {
-				require.NoError(s.t, s.net.Spoil(silence(badnet.Both), cluster.Addr(s.coordinator())))
-				s.calm(10 * time.Second)
-				require.NoError(s.t, s.net.Heal())
-			}},
-			{name: "a process whose requests arrive late", lapses: true, do: func(s *stage) {
-				s.zombie(cutOff(badnet.Fault{Kind: badnet.Held, Way: badnet.Up}))
-			}},
-		})
-	})
-	t.Run("brokers", func(t *testing.T) {
-		play(t, cluster.Addrs(), []scenario{{name: "die and come back", session: 2 * time.Minute, gone: true, do: func(s *stage) { s.brokersDie(cluster) }}})
-	})
+	cluster := threeBrokers(t)
+	play(t, cluster.Addrs(), []scenario{{name: "and come back", session: 2 * time.Minute, gone: true, do: func(s *stage) { s.brokersDie(cluster) }}})
 }
 
 // toOne spoils the way to one broker after the other.

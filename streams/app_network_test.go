@@ -27,11 +27,15 @@ func limit(way badnet.Way, bytes int) badnet.Fault {
 	return badnet.Fault{Kind: "limit_data", Way: way, Values: map[string]int{"bytes": bytes}}
 }
 
-// What a network between the application and its broker can do, on real sockets. No process dies, so as long as the membership lasts each
-// record is processed once, exactly.
+// What a network between the application and its brokers can do, on real sockets. No process dies, so as long as the membership lasts each
+// record is processed once, exactly. What an outage costs of a processor is measured and lines are to be fast again at once, so no other test of
+// this package runs meanwhile.
 func TestAppOnABadNetwork(t *testing.T) {
 	notShort(t)
-	t.Parallel()
+	atOnce(t, map[string]func(t *testing.T){"of one broker": networkOfOneBroker, "of three brokers": networkOfThreeBrokers})
+}
+
+func networkOfOneBroker(t *testing.T) {
 	play(t, realkafka.Shared(t).Addrs(), []scenario{
 		{name: "latency", session: 10 * time.Second, do: func(s *stage) { s.goesOn(8*time.Second, latency(500, 300)) }},
 		{name: "10 kB a second", rate: 30, do: func(s *stage) { s.goesOn(12*time.Second, bandwidth(10)) }},

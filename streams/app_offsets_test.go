@@ -14,7 +14,7 @@ import (
 
 // Records that are gone before they were read: the application stops by default, and goes on where it is told to, never without a word.
 func TestAppOffsetOutOfRange(t *testing.T) {
-	onBrokers(t, func(t *testing.T, b *bed) {
+	onBrokersInTurn(t, func(t *testing.T, b *bed) {
 		soon(t)
 		tooFar := errors.New("too far")
 		for name, c := range map[string]struct {
@@ -90,6 +90,7 @@ func TestAppOffsetOutOfRange(t *testing.T) {
 }
 
 func TestAppNothingCommittedAndNoReset(t *testing.T) {
+	t.Parallel()
 	b := embeddedBed(t)
 	in, to := b.topic("in", 1), b.topic("out", 1)
 	b.values(in, 0, "a", "b")

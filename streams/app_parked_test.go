@@ -52,6 +52,7 @@ func TestRegressionPolicyChangedWithRecordsParked(t *testing.T) {
 
 // With DrainFirst they run before anything else, each key in its order.
 func TestAppDrainsWhatAnEarlierPolicyHasPutAside(t *testing.T) {
+	t.Parallel()
 	for name, mode := range map[string]func(...retry.Option) retry.Policy{"keys": retry.KeyOrdered} {
 		b := embeddedBed(t)
 		in, out := b.topic("in", 1), b.topic("out", 1)
@@ -118,6 +119,7 @@ func TestRegressionSourceRemovedWithRecordsParked(t *testing.T) {
 
 // The names of "app" with a source "v2-in" and of "app-v2" with a source "in" are the same.
 func TestRegressionRetryTopicOfAnotherApplicationIsNoObstacle(t *testing.T) {
+	t.Parallel()
 	b := embeddedBed(t)
 	in, out := b.topic("in", 1), b.topic("out", 1)
 	f, _ := parksThree(b, retry.Parallel, "app-v2", in, out)

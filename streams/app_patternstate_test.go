@@ -51,6 +51,7 @@ func owns(r *running) (n int) {
 
 // Several members take in a new topic of a pattern with their state, and in one round, or two.
 func TestStateOfAPatternWhenATopicAppears(t *testing.T) {
+	t.Parallel()
 	for _, members := range []int{1, 2, 3} {
 		t.Run(fmt.Sprint(members, " members"), func(t *testing.T) {
 			t.Parallel()

@@ -191,6 +191,7 @@ func covers(got, truth map[string]int64) bool {
 }
 
 func TestAppProcessesJoinAndLeaveUnderLoadAndEachRecordCountsOnce(t *testing.T) {
+	t.Parallel()
 	b := realBed(t)
 	in, out := b.topic("in", 4), b.topic("out", 4)
 	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}

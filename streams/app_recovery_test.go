@@ -125,7 +125,6 @@ func hasNumbers(seen map[string]int, from, to int) bool {
 // With committed 70 and 120 at the end of the log, what comes from 120 on is processed at once, and 70 to 119 beside it.
 func TestAppRecoveryOf70To120(t *testing.T) {
 	onBrokers(t, func(t *testing.T, b *bed) {
-		t.Parallel()
 		in, out := b.topic("in", 1), b.topic("out", 1)
 		b.numbered(in, 0, 0, 120)
 		b.leftBehind("app", in, 0, 70)
@@ -192,7 +191,6 @@ func TestAppRecoveryIsNotBegunWhereItIsNotWorthIt(t *testing.T) {
 // What the log has lost of the gap is told to the offset, and the rest is replayed.
 func TestAppRecoveryThatRetentionHasOvertaken(t *testing.T) {
 	onBrokers(t, func(t *testing.T, b *bed) {
-		t.Parallel()
 		in, out := b.topic("in", 1), b.topic("out", 1)
 		b.numbered(in, 0, 0, 120)
 		b.leftBehind("app", in, 0, 70)
@@ -217,7 +215,6 @@ func TestAppRecoveryThatRetentionHasOvertaken(t *testing.T) {
 // A gap moves with its partition: what the first process has replayed of it stays done.
 func TestAppRecoveryMovesWithItsPartition(t *testing.T) {
 	onBrokers(t, func(t *testing.T, b *bed) {
-		t.Parallel()
 		in, out := b.topic("in", 2), b.topic("out", 1)
 		const end = 2_000
 		for p := range int32(2) {

@@ -15,6 +15,7 @@ import (
 // A broker that begins to refuse what it has taken before, as the limit of a topic was lowered, ends no application whose policy for produce says
 // what becomes of such a record. All others are written, and what failed once is known from then on.
 func TestAppRecordsThatABrokerRefusesFollowThePolicy(t *testing.T) {
+	t.Parallel()
 	x, y := large("x"), large("y")
 	for name, p := range map[string]retry.Policy{
 		"ordered":  retry.Ordered(retry.OnProduce(retry.Ordered(retry.Attempts(1), retry.ThenDeadLetter()))),

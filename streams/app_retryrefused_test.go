@@ -64,6 +64,7 @@ func refusing(t *testing.T) (b *bed, refuse func(topic string, err *kerr.Error),
 
 // What a broker does not take of the retry topic is not done: no offset goes past it, and the error says which topic it is and what helps.
 func TestRegressionRetryTopicThatTakesNothing(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		err    *kerr.Error
 		remedy string

@@ -70,6 +70,7 @@ func recorded() (*zap.Logger, func() string) {
 }
 
 func TestAppTLSAndSASL(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		mechanism string
 		kind      kafka.Mechanism
@@ -80,6 +81,7 @@ func TestAppTLSAndSASL(t *testing.T) {
 		{"SCRAM-SHA-512", streams.SASLScramSHA512, scram.Auth{User: "user", Pass: canary}.AsSha512Mechanism()},
 	} {
 		t.Run(c.mechanism, func(t *testing.T) {
+			t.Parallel()
 			b, trust := guarded(t, c.mechanism, c.login)
 			in, to := b.topic("in", 1), b.topic("out", 1)
 			log, said := recorded()
@@ -97,6 +99,7 @@ func TestAppTLSAndSASL(t *testing.T) {
 
 // Whoever has the wrong password, or trusts nobody, is told so in the log and goes on trying; the password is never shown.
 func TestAppSecretsAreNotShown(t *testing.T) {
+	t.Parallel()
 	b, trust := guarded(t, "SCRAM-SHA-512", scram.Auth{User: "user", Pass: canary}.AsSha512Mechanism())
 	const secret = "wrong-" + canary
 	for name, c := range map[string]struct {

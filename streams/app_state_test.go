@@ -72,6 +72,7 @@ func TestAppF20StateDirThatCannotBeUsed(t *testing.T) {
 }
 
 func TestAppStateDirInUse(t *testing.T) {
+	t.Parallel()
 	b := embeddedBed(t)
 	in, to := b.topic("in", 2), b.topic("out", 1)
 	c := b.config("shared")
@@ -153,6 +154,7 @@ func TestAppStoreThatDoesNotFitItsChangelogIsRebuilt(t *testing.T) {
 
 // F20 c: the directory goes away under a running application; nothing is lost with it.
 func TestAppF20StateDirTakenAway(t *testing.T) {
+	t.Parallel()
 	b := embeddedBed(t)
 	in, to := b.topic("in", 1), b.topic("out", 1)
 	c := b.config("taken")

@@ -55,6 +55,7 @@ func TestAppRestoresFromTheChangelog(t *testing.T) {
 }
 
 func TestAppRestartRestoresNothingThatIsOnDisk(t *testing.T) {
+	t.Parallel()
 	b := embeddedBed(t)
 	in, out := b.topic("in", 1), b.topic("out", 1)
 	c := b.config("count")
@@ -102,6 +103,7 @@ func TestAppStopsAtAFailedRecordAndCommitsWhatIsBeforeIt(t *testing.T) {
 }
 
 func TestAppPanicBecomesAnErrorWithItsStack(t *testing.T) {
+	t.Parallel()
 	b := embeddedBed(t)
 	in, out := b.topic("in", 1), b.topic("out", 1)
 	sb := streams.NewBuilder()

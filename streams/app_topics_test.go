@@ -27,7 +27,7 @@ func soon(t *testing.T) {
 }
 
 func TestAppMissingTopics(t *testing.T) {
-	onBrokers(t, func(t *testing.T, b *bed) {
+	onBrokersInTurn(t, func(t *testing.T, b *bed) {
 		soon(t)
 		there, missing := b.topic("there", 1), b.name("missing")
 		for name, build := range map[string]*streams.Builder{"source": copyTopic(missing, there), "sink": copyTopic(there, missing)} {
@@ -63,7 +63,7 @@ func TestAppInternalTopicsAreMadeAsTheTopologySays(t *testing.T) {
 }
 
 func TestAppInternalTopicThatDoesNotFit(t *testing.T) {
-	onBrokers(t, func(t *testing.T, b *bed) {
+	onBrokersInTurn(t, func(t *testing.T, b *bed) {
 		soon(t)
 		in, to := b.topic("in", 2), b.topic("out", 1)
 		for _, c := range []struct {
@@ -103,7 +103,7 @@ func TestAppInternalTopicThatDoesNotFit(t *testing.T) {
 }
 
 func TestAppTopicsWhoseRecordsMeetMustHaveEqualPartitions(t *testing.T) {
-	onBrokers(t, func(t *testing.T, b *bed) {
+	onBrokersInTurn(t, func(t *testing.T, b *bed) {
 		soon(t)
 		left, right, to := b.topic("left", 2), b.topic("right", 3), b.topic("out", 1)
 		store := streams.NewStore("both", serde.String, serde.String)
@@ -129,7 +129,7 @@ func TestAppTopicsWhoseRecordsMeetMustHaveEqualPartitions(t *testing.T) {
 }
 
 func TestAppSourceTopicDeletedWhileItRuns(t *testing.T) {
-	onBrokers(t, func(t *testing.T, b *bed) {
+	onBrokersInTurn(t, func(t *testing.T, b *bed) {
 		soon(t)
 		in, to := b.topic("in", 1), b.topic("out", 1)
 		r := b.run(countWords(in, to), b.config("deleted"), impatient)
@@ -147,7 +147,7 @@ func TestAppSourceTopicDeletedWhileItRuns(t *testing.T) {
 
 // Topics of the application itself are not made again either: their records are gone.
 func TestAppInternalTopicDeletedWhileItRuns(t *testing.T) {
-	onBrokers(t, func(t *testing.T, b *bed) {
+	onBrokersInTurn(t, func(t *testing.T, b *bed) {
 		soon(t)
 		for _, kind := range []string{"changelog", "repartition"} {
 			in, to := b.topic("in-"+kind, 1), b.topic("out-"+kind, 1)
@@ -166,7 +166,7 @@ func TestAppInternalTopicDeletedWhileItRuns(t *testing.T) {
 }
 
 func TestAppTopicsThatAreChosenByRecord(t *testing.T) {
-	onBrokers(t, func(t *testing.T, b *bed) {
+	onBrokersInTurn(t, func(t *testing.T, b *bed) {
 		soon(t)
 		in, even, odd := b.topic("in", 1), b.topic("even", 2), b.topic("odd", 1)
 		sb := streams.NewBuilder()
@@ -194,7 +194,7 @@ func TestAppTopicsThatAreChosenByRecord(t *testing.T) {
 }
 
 func TestAppSinkTopicDeletedWhileItRuns(t *testing.T) {
-	onBrokers(t, func(t *testing.T, b *bed) {
+	onBrokersInTurn(t, func(t *testing.T, b *bed) {
 		soon(t)
 		in, to := b.topic("in", 1), b.topic("out", 1)
 		r := b.run(copyTopic(in, to), b.config("deleted"), impatient)
@@ -249,7 +249,7 @@ func TestAppNewPartitionsAreReadFromTheirBeginning(t *testing.T) {
 }
 
 func TestAppTopicsThatGrowBeyondTheInternalOnes(t *testing.T) {
-	onBrokers(t, func(t *testing.T, b *bed) {
+	onBrokersInTurn(t, func(t *testing.T, b *bed) {
 		soon(t)
 		for name, c := range map[string]struct {
 			grow func(in string) string

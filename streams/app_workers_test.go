@@ -18,6 +18,7 @@ import (
 
 // Records of many keys wait for something outside, some fail now and then, and all of them are counted: beside each other, each key in its order.
 func TestAppWorkersKeepTheOrderOfKeysAndCountExactly(t *testing.T) {
+	t.Parallel()
 	const keys, each = 20, 15
 	b := embeddedBed(t)
 	in, to := b.topic("in", 2), b.topic("out", 1)

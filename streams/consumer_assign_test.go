@@ -21,9 +21,7 @@ func (b *bed) byHand(group string, starts map[streams.TopicPartition]streams.Sta
 }
 
 func TestConsumerWithPartitionsByHand(t *testing.T) {
-	t.Parallel()
 	onBrokers(t, func(t *testing.T, b *bed) {
-		t.Parallel()
 		topic := b.topic("in", 6)
 		for p := range int32(6) {
 			for i, v := range numbered("v", 0, 4) {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/understudy-streams/understudy/internal/realkafka"
 	"github.com/understudy-streams/understudy/streams"
 )
 
@@ -16,7 +15,7 @@ import (
 func TestConsumersOutliveTheDeathOfTheirCoordinator(t *testing.T) {
 	notShort(t)
 	t.Parallel()
-	cluster := realkafka.Start(t, 3, "min.insync.replicas=2", "broker.session.timeout.ms=3000", "broker.heartbeat.interval.ms=500")
+	cluster := threeBrokers(t)
 	b := newBed(t, cluster.Addrs(), nil)
 	topic := b.topic("in", 6)
 	var ps []*poller

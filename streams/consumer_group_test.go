@@ -20,9 +20,7 @@ func comesTrue(t *testing.T, what string, ok func() bool) {
 }
 
 func TestConsumersShareAndHandOver(t *testing.T) {
-	t.Parallel()
 	onBrokers(t, func(t *testing.T, b *bed) {
-		t.Parallel()
 		topic := b.topic("in", 6)
 		var all []string
 		put := func(n int) {
@@ -135,9 +133,7 @@ func count(in []string, s string) (n int) {
 }
 
 func TestConsumerDeletesItsGroup(t *testing.T) {
-	t.Parallel()
 	onBrokers(t, func(t *testing.T, b *bed) {
-		t.Parallel()
 		topic := b.topic("in", 1)
 		b.values(topic, 0, "a")
 		cfg := b.consumerConfig("g", topic)

@@ -9,9 +9,7 @@ import (
 
 // Members of a group may read different topics. Each topic is shared by those who read it, whoever of them all leads the group.
 func TestConsumersOfAGroupReadDifferentTopics(t *testing.T) {
-	t.Parallel()
 	onBrokers(t, func(t *testing.T, b *bed) {
-		t.Parallel()
 		x, y, z := b.topic("x", 2), b.topic("y", 2), b.topic("z", 2)
 		for _, topic := range []string{x, y, z} {
 			b.values(topic, 0, topic+"-0")

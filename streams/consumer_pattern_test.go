@@ -11,9 +11,7 @@ import (
 
 // One topic of a pattern is deleted, another appears.
 func TestF15ConsumerPattern(t *testing.T) {
-	t.Parallel()
 	onBrokers(t, func(t *testing.T, b *bed) {
-		t.Parallel()
 		a, other := b.topic("t.a", 2), b.topic("t.b", 1)
 		hidden := b.topic("t.app-x-changelog", 1)
 		skipped := b.topic("t.skipped", 1)

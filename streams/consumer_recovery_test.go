@@ -68,9 +68,7 @@ func pathsOf(recs []streams.ConsumerRecord) (fresh, replayed []string) {
 }
 
 func TestConsumerRecoveryAfterACrash(t *testing.T) {
-	t.Parallel()
 	onBrokers(t, func(t *testing.T, b *bed) {
-		t.Parallel()
 		topic := b.topic("in", 1)
 		tp := tpOf(topic, 0)
 		at := func() int64 { return b.committed(b.name("g"))[tp] }
@@ -137,9 +135,7 @@ func TestConsumerRecoveryAfterACrash(t *testing.T) {
 }
 
 func TestConsumerRecoveryGoesOnElsewhere(t *testing.T) {
-	t.Parallel()
 	onBrokers(t, func(t *testing.T, b *bed) {
-		t.Parallel()
 		topic := b.topic("in", 2)
 		b.values(topic, 0, "a")
 		b.values(topic, 1, "b")

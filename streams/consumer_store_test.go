@@ -15,7 +15,6 @@ import (
 
 // Consumers that come and go begin where the store says, whatever is committed to Kafka, and the store is told the generation.
 func TestConsumersBeginWhereTheirStoreSays(t *testing.T) {
-	t.Parallel()
 	onBrokers(t, func(t *testing.T, b *bed) {
 		topic := b.topic("in", 2)
 		for p := range int32(2) {

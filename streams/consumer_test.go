@@ -9,9 +9,7 @@ import (
 )
 
 func TestConsumerReadsCommitsAndGoesOn(t *testing.T) {
-	t.Parallel()
 	onBrokers(t, func(t *testing.T, b *bed) {
-		t.Parallel()
 		topic := b.topic("in", 2)
 		b.values(topic, 0, "a", "b")
 		b.values(topic, 1, "c")

@@ -42,14 +42,11 @@ func TestKillRecovery(t *testing.T) {
 	}
 	t.Logf("seeds from %d on: -kill.seed=<seed> -kill.recoveries=1 plays one again", seed)
 	var kills atomic.Int64
-	t.Run("cases", func(t *testing.T) {
-		for i := range uint64(*killRecoveries) {
-			t.Run(strconv.FormatUint(seed+i, 10), func(t *testing.T) {
-				t.Parallel()
-				kills.Add(embeddedBed(t).killRecovering(seed + i))
-			})
-		}
-	})
+	cases := map[string]func(t *testing.T){}
+	for i := range uint64(*killRecoveries) {
+		cases[strconv.FormatUint(seed+i, 10)] = func(t *testing.T) { kills.Add(embeddedBed(t).killRecovering(seed + i)) }
+	}
+	atOnce(t, cases)
 	t.Logf("%d kills at a point in %d cases", kills.Load(), *killRecoveries)
 	if *killRecoveries > 1 && !t.Failed() {
 		require.Greater(t, int(kills.Load()), *killRecoveries, "of two in each case")
