@@ -39,6 +39,9 @@ func (m Metadata) String() string {
 	if m.Deaths > 0 {
 		parts = append(parts, fmt.Sprintf("deaths %d", m.Deaths))
 	}
+	if m.Topic != (TopicID{}) {
+		parts = append(parts, "topic "+m.Topic.String())
+	}
 	return strings.Join(parts, ", ")
 }
 

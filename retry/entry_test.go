@@ -16,9 +16,16 @@ func drawOrigin(t *rapid.T, label string) Origin {
 	}
 }
 
+// drawRow is the origin of a record that a store has, which says its topic's id, where that is known.
+func drawRow(t *rapid.T, label string) Origin {
+	o := drawOrigin(t, label)
+	copy(o.ID[:], rapid.SliceOfN(rapid.Byte(), 0, 16).Draw(t, label+" id"))
+	return o
+}
+
 func drawEntry(t *rapid.T) Entry {
 	e := Entry{
-		Origin:  drawOrigin(t, "origin"),
+		Origin:  drawRow(t, "origin"),
 		Seq:     rapid.Uint64().Draw(t, "seq"),
 		Attempt: rapid.IntRange(0, 1<<31-1).Draw(t, "attempt"),
 		First:   rapid.Int64().Draw(t, "first"), Due: rapid.Int64Min(Follows).Draw(t, "due"), Wait: rapid.Int64Min(0).Draw(t, "wait"), Stream: rapid.Int64Min(-1).Draw(t, "stream"),
@@ -60,7 +67,7 @@ func TestAPayloadIsReadAsItWasWritten(t *testing.T) {
 			}
 			p.Headers = append(p.Headers, h)
 		}
-		o := drawOrigin(t, "origin")
+		o := drawRow(t, "origin")
 		got, err := DecodePayload(o, AppendPayload(nil, o, &p))
 		require.NoError(t, err)
 		require.Equal(t, p, got)
@@ -69,7 +76,7 @@ func TestAPayloadIsReadAsItWasWritten(t *testing.T) {
 
 func TestKeysOfRows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a, b := drawOrigin(t, "a"), drawOrigin(t, "b")
+		a, b := drawRow(t, "a"), drawRow(t, "b")
 		entry, payload := AppendEntryKey(nil, a), AppendPayloadKey(nil, b)
 		lo, hi := EntryRange()
 		require.True(t, string(lo) <= string(entry) && string(entry) < string(hi))
@@ -82,7 +89,7 @@ func TestKeysOfRows(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, isPayload)
 		require.Equal(t, b, got)
-		b.Topic, b.Partition = a.Topic, a.Partition
+		b.Topic, b.ID, b.Partition = a.Topic, a.ID, a.Partition
 		require.Equal(t, a.Offset < b.Offset, string(entry) < string(AppendEntryKey(nil, b)))
 	})
 }

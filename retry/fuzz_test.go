@@ -33,6 +33,8 @@ func FuzzMetadataBody(f *testing.F) {
 	f.Add([]byte{flagRuns, 200, 1, 1, 0, 0, 0xff, 0xff, 0xff}, int64(10), int64(-1))
 	f.Add([]byte{flagBits, 20, 0x55, 0x80}, int64(1<<63-1), int64(-1))
 	f.Add([]byte{flagHead | flagCounts | flagSuspect | flagTime, 1, 2, 3, 4, 5, 6, 7, 8}, int64(0), int64(10))
+	f.Add([]byte{flagMore | flagRunning, moreTopic, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}, int64(0), int64(10))
+	f.Add([]byte{flagMore | flagRunning, 2, 0}, int64(0), int64(10))
 	f.Fuzz(func(t *testing.T, body []byte, offset, end int64) {
 		if len(body) == 0 || len(body) > maxBody || offset < 0 {
 			return
@@ -56,6 +58,9 @@ func requireSound(t *testing.T, m Metadata, offset, end int64, streams bool) {
 	w := Restore(offset, m.Main, m.Holes)
 	require.GreaterOrEqual(t, w.Low(), offset)
 	require.GreaterOrEqual(t, w.Width(), int64(0))
+	if m.Main == offset && m.plain() {
+		m.Topic = TopicID{} // a clean end does not say it
+	}
 	if text, fits := m.Encode(offset); fits && offset >= 0 {
 		again, err := ParseMetadata(text, offset, -1)
 		require.NoError(t, err)

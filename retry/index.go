@@ -51,7 +51,7 @@ func (it *Item) Head() bool { return it.gate == nil || it.gate.head == it }
 type Index struct {
 	mode   Mode
 	seq    uint64 // the last that was given
-	topics []string
+	topics []topic
 	names  map[string]string
 	items  map[at]*Item
 	asleep []sleepers // inert entries, by topic and partition
@@ -62,6 +62,12 @@ type Index struct {
 	inert   int
 	running int
 	bytes   int64
+}
+
+// topic is a topic by its name and its id.
+type topic struct {
+	name string
+	id   TopicID
 }
 
 // at is an Origin, with the number of its topic.
@@ -94,10 +100,8 @@ func (x *Index) Load(e Entry, asleep bool) {
 // its Due is Follows then. What the caller writes to the store is the entry of the item, with the message. e.Key is copied. A record that is
 // there already gets no second entry: its item is returned, and active.
 func (x *Index) Park(e Entry) *Item {
-	if it, asleep := x.Find(e.Origin); it != nil {
-		if asleep {
-			x.Activate(it)
-		}
+	if it := x.items[x.at(e.Origin, false)]; it != nil {
+		x.Activate(it)
 		return it
 	}
 	x.seq++
@@ -113,7 +117,7 @@ func (x *Index) add(e Entry) *Item {
 	it.Key = append([]byte(nil), e.Key...)
 	it.Kind, it.Class, it.Node = x.name(e.Kind), x.name(e.Class), x.name(e.Node)
 	where := x.at(e.Origin, true)
-	it.Topic = x.topics[where.topic]
+	it.Topic = x.topics[where.topic].name
 	x.items[where] = it
 	x.bytes += int64(e.Bytes)
 	return it
@@ -122,14 +126,14 @@ func (x *Index) add(e Entry) *Item {
 // at returns the map's key for o. With add, a topic that is not known yet gets a number.
 func (x *Index) at(o Origin, add bool) at {
 	for i, t := range x.topics {
-		if t == o.Topic {
+		if t.name == o.Topic && t.id == o.ID {
 			return at{topic: int32(i), partition: o.Partition, offset: o.Offset}
 		}
 	}
 	if !add {
 		return at{topic: none}
 	}
-	x.topics = append(x.topics, o.Topic)
+	x.topics = append(x.topics, topic{o.Topic, o.ID})
 	return at{topic: int32(len(x.topics) - 1), partition: o.Partition, offset: o.Offset}
 }
 
@@ -179,13 +183,41 @@ func (x *Index) enqueue(it *Item, last bool) {
 	}
 }
 
-// Find returns the entry of a record, and whether it is inert; nil if there is none.
+// Find returns the entry of a record, and whether it is inert; nil if there is none. Where the id of a topic is not known the entry may be that of
+// another record: its Origin has not the ID that was asked for then, or has none. Those that are inert come first.
 func (x *Index) Find(o Origin) (it *Item, asleep bool) {
 	if len(x.items) == 0 {
 		return nil, false
 	}
-	it = x.items[x.at(o, false)]
-	return it, it != nil && it.state == inert
+	if it = x.items[x.at(o, false)]; it != nil {
+		return it, it.state == inert
+	}
+	for i, t := range x.topics {
+		if t.name != o.Topic || t.id.Other(o.ID) {
+			continue
+		}
+		other := x.items[at{topic: int32(i), partition: o.Partition, offset: o.Offset}]
+		switch {
+		case other == nil:
+		case other.state == inert:
+			return other, true
+		case it == nil:
+			it = other
+		}
+	}
+	return it, false
+}
+
+// Rename makes an item that of another record, with the same key.
+func (x *Index) Rename(it *Item, to Origin) {
+	if it.state == gone || it.state == inert || x.items[x.at(to, false)] != nil {
+		return
+	}
+	delete(x.items, x.at(it.Origin, false))
+	where := x.at(to, true)
+	it.Origin = to
+	it.Topic = x.topics[where.topic].name
+	x.items[where] = it
 }
 
 // Closed says whether the gate of a key is closed, so that a record with it has to follow what is there.

@@ -34,10 +34,11 @@ func (x *Index) Overdue(topic string, partition int32, next int64) *Item {
 	if x.inert == 0 {
 		return nil
 	}
-	where := x.at(Origin{Topic: topic, Partition: partition}, false)
 	for i := range x.asleep {
-		if s := &x.asleep[i]; s.topic == where.topic && s.partition == where.partition {
-			return s.below(next)
+		if s := &x.asleep[i]; x.topics[s.topic].name == topic && s.partition == partition {
+			if it := s.below(next); it != nil {
+				return it
+			}
 		}
 	}
 	return nil

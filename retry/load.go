@@ -4,7 +4,7 @@ import "math/bits"
 
 // MapRoom is how many bits of a commit's metadata are there for the map of what is done, whatever else it says. A map of a window no wider than
 // that always fits.
-const MapRoom = 26_000
+const MapRoom = 25_800
 
 // MapBits is about the most that the map of the window takes, at once, whichever way it is written: where a program that must not come near
 // [MapRoom] looks before it takes more. Few open offsets take few bits however wide the window is.

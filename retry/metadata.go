@@ -20,6 +20,8 @@ type Metadata struct {
 	Starts     int   // runners that began here without getting on
 	Suspect    int64 // the offset of a record that is run alone; -1 is none
 	Deaths     int   // of processes in the middle of the suspect
+	// Topic is the topic's id: the offset is not one of another topic that was made under its name. A clean end with nothing open does not say it.
+	Topic TopicID
 }
 
 // Head is how far the tries of a record have come that is tried again in its place.
@@ -33,7 +35,7 @@ func NewMetadata(offset int64) Metadata { return Metadata{StreamTime: -1, Main: 
 
 // Ours begins with two characters, of which the first never occurs in base64. Base91 of these bytes follows:
 //
-//	flags, 1 byte
+//	flags, 1 byte; with flagMore 1 byte more of them
 //	Main less the offset, as a uvarint; what the flags announce, in their order; the map
 //	CRC-32C of the committed offset (8 bytes, big endian) and of all that is above, 4 bytes, little endian
 //
@@ -50,7 +52,10 @@ const (
 	flagSuspect = 1 << 4 // uvarint
 	flagBits    = 1 << 5
 	flagRuns    = 1 << 6
-	flagLater   = 1 << 7
+	flagMore    = 1 << 7 // which the first version took for one that it did not know
+
+	moreTopic = 1 << 0 // the id
+	moreLater = ^moreTopic & 0xff
 
 	offsetBytes = 8
 	// fieldBytes is what the fields take at most, with the checksum.
@@ -122,6 +127,10 @@ func (m *Metadata) plain() bool {
 func (m *Metadata) appendFields(dst []byte, width int64) []byte {
 	at := len(dst)
 	dst = append(dst, 0)
+	if m.Topic != (TopicID{}) {
+		dst[at] |= flagMore
+		dst = append(dst, moreTopic)
+	}
 	dst = binary.AppendUvarint(dst, uint64(width))
 	if m.StreamTime >= 0 {
 		dst[at] |= flagTime
@@ -144,6 +153,9 @@ func (m *Metadata) appendFields(dst []byte, width int64) []byte {
 	if m.Suspect >= 0 {
 		dst[at] |= flagSuspect
 		dst = binary.AppendUvarint(dst, uint64(m.Suspect))
+	}
+	if m.Topic != (TopicID{}) {
+		dst = append(dst, m.Topic[:]...)
 	}
 	return dst
 }

@@ -30,6 +30,9 @@ func metadataGen() *rapid.Generator[retry.Metadata] {
 		m.Starts = rapid.IntRange(0, math.MaxInt32).Draw(t, "starts")
 		m.Suspect = rapid.Int64Min(-1).Draw(t, "suspect")
 		m.Deaths = rapid.IntRange(0, 9).Draw(t, "deaths")
+		if m.Running { // else it may be the clean end of Kafka Streams' form
+			copy(m.Topic[:], rapid.SliceOfN(rapid.Byte(), 0, 16).Draw(t, "topic"))
+		}
 		return m
 	})
 }
@@ -89,6 +92,7 @@ func TestMapRoomIsThere(t *testing.T) {
 	require.GreaterOrEqual(t, retry.MapRoom, 24_576, "base64 of as many bits would fill the metadata")
 	encode := func(m retry.Metadata) {
 		m.StreamTime, m.Running, m.Starts, m.Deaths, m.Suspect = math.MaxInt64, true, math.MaxInt32, math.MaxInt32, math.MaxInt64
+		m.Topic = retry.TopicID{1, 2, 3}
 		m.Head = &retry.Head{Attempt: math.MaxInt32, First: math.MinInt64, Due: math.MinInt64}
 		m.Main = math.MaxInt64
 		text, fits := m.Encode(0)

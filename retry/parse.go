@@ -73,11 +73,14 @@ func parseOurs(text string, offset, end int64) (m Metadata, reason string) {
 }
 
 func parseBody(body []byte, offset, end int64) (m Metadata, reason string) {
-	flags := body[0]
-	r := reader{b: body[1:]}
-	m = readFields(&r, flags, offset)
+	r := reader{b: body}
+	flags, more := r.byte(), byte(0)
+	if flags&flagMore != 0 {
+		more = r.byte()
+	}
+	m = readFields(&r, flags, more, offset)
 	switch {
-	case flags&flagLater != 0:
+	case more&moreLater != 0:
 		return m, "of a later version"
 	case r.bad:
 		return m, "malformed"
@@ -101,7 +104,7 @@ func parseBody(body []byte, offset, end int64) (m Metadata, reason string) {
 	return m, ""
 }
 
-func readFields(r *reader, flags byte, offset int64) Metadata {
+func readFields(r *reader, flags, more byte, offset int64) Metadata {
 	m := NewMetadata(offset)
 	m.Main += upTo(r, math.MaxInt64-offset)
 	if flags&flagTime != 0 {
@@ -116,6 +119,9 @@ func readFields(r *reader, flags byte, offset int64) Metadata {
 	}
 	if flags&flagSuspect != 0 {
 		m.Suspect = upTo(r, math.MaxInt64)
+	}
+	if more&moreTopic != 0 {
+		copy(m.Topic[:], r.take(uint64(len(m.Topic))))
 	}
 	return m
 }

@@ -56,6 +56,7 @@ func FuzzDecodePayload(f *testing.F) {
 func FuzzParseKey(f *testing.F) {
 	f.Add(AppendEntryKey(nil, Origin{Topic: "t", Partition: 1, Offset: 2}))
 	f.Add(AppendPayloadKey(nil, Origin{Topic: "a\x00b"}))
+	f.Add(AppendPayloadKey(nil, Origin{Topic: "a", ID: TopicID{1, 0, 2}}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		o, payload, err := ParseKey(b)
 		if err != nil {

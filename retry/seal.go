@@ -59,7 +59,7 @@ func unseal(b []byte, kind byte, o Origin, version byte) ([]byte, error) {
 	if end < 1 {
 		return nil, ErrCorrupt
 	}
-	key := appendKey(make([]byte, 0, 64), kind, o)
+	key := appendKey(make([]byte, 0, 96), kind, o)
 	sum := crc32.Update(crc32.Checksum(b[:end], castagnoli), castagnoli, key)
 	switch {
 	case sum != binary.BigEndian.Uint32(b[end:]), b[0] == 0:

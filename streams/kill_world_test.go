@@ -93,6 +93,7 @@ func (w *killWorld) parked() (map[retry.Origin]bool, error) {
 				if err != nil {
 					return nil, err
 				}
+				o.ID = retry.TopicID{} // it is asked for by what a record's place is
 				out[o] = true
 			}
 		}

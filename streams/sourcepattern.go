@@ -37,8 +37,7 @@ func (p TopicPattern) String() string {
 // Config.MetadataInterval and read from their beginning. A topic that is deleted is left out. Each time the tasks concerned commit what
 // they have done and go on at the same process.
 //
-// Records of a deleted topic that wait to be tried again are tried all the same. Do not make a topic anew under the same name before they are
-// done (see the command understudy retry list): records at their offsets in the new one would be taken for them.
+// Records of a deleted topic that wait to be tried again are tried all the same, also beside those of a topic that was made anew under its name.
 //
 // The name is the source's: its dead letters, its redriven records and its records that are to be tried again have topics named after it,
 // <application>-<name>-dlq and so on, one for all its topics; and the topology is the same for all processes however many topics they know of.

@@ -19,6 +19,8 @@ type Config struct {
 	Stores []statestore.Reader
 	// Positions are the next offsets, one for each of Spec.Inputs: negative where the topic has no partition for the task.
 	Positions []int64
+	// TopicIDs are the ids of the topics of Spec.Inputs; shorter, or zero, where they are not known.
+	TopicIDs []retry.TopicID
 	// Committed is what the last commit says of each of Spec.Inputs besides the offset; shorter where it says nothing.
 	Committed []retry.Metadata
 	// Splits are the gaps that are replayed beside inputs, one for each of Spec.Inputs; shorter where there is none. The position of such an

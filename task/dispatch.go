@@ -163,7 +163,7 @@ func (t *Task) entryWouldPass(q *queue, i int, r *Record) bool {
 		return true // it comes before the record at the head, and may be of its key
 	}
 	item, inert := p.index.Find(t.origin(i, r.Offset))
-	return item != nil && inert && t.crew.occupied(r.Key)
+	return item != nil && inert && (t.crew.occupied(r.Key) || t.crew.occupied(item.Key))
 }
 
 // full says that no more may be taken while the first record of a window is not done.

@@ -216,13 +216,12 @@ func (t *Task) admitReplay(g *gap, r *Record) (taken, on bool) {
 		return true, true
 	}
 	t.overdue(g.input, r.Offset)
-	if item, inert := p.index.Find(t.origin(g.input, r.Offset)); item != nil && inert {
-		t.found(item, r)
+	if t.meet(g.input, r) {
 		t.passReplayed(g, r)
 		t.guard()
 		return false, t.err == nil
 	}
-	return true, true
+	return t.err == nil, t.err == nil
 }
 
 // mendReplay decides what becomes of the record at the head of a gap, which has failed.

@@ -30,6 +30,16 @@ func (p *pool) leaveNewer(o retry.Origin, done bool) {
 	n.unseen[o] = struct{}{}
 }
 
+// at finds the row of a record that a newer version may have put aside.
+func (n *newer) at(o retry.Origin) (retry.Origin, bool) {
+	for _, o := range []retry.Origin{o, {Topic: o.Topic, Partition: o.Partition, Offset: o.Offset}} {
+		if _, is := n.unseen[o]; is {
+			return o, true
+		}
+	}
+	return o, false
+}
+
 // alarmNewer tells people of the rows that a newer version has written. o is one of them.
 func (t *Task) alarmNewer(o retry.Origin) {
 	n := t.failure.pool.newer.all
@@ -56,12 +66,15 @@ func (t *Task) findNewer(i int, r *Record) bool {
 	if p == nil || len(p.newer.unseen) == 0 {
 		return false
 	}
-	o := t.origin(i, r.Offset)
-	if _, is := p.newer.unseen[o]; !is {
+	o, is := p.newer.at(t.origin(i, r.Offset))
+	if !is {
 		return false
 	}
 	delete(p.newer.unseen, o)
-	if err := t.readPayload(o, nil); errors.Is(err, errNoPayload) {
+	switch err := t.readPayload(o, nil); {
+	case err == nil && o.ID != t.topicID(i) && !p.rec.isLike(r):
+		return false // it is of another record, and both are there under their own keys
+	case errors.Is(err, errNoPayload):
 		p.payload = appendPayload(p.payload[:0], o, r)
 		t.begin(-1, -1)
 		t.unit.node = "retry store"

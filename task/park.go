@@ -83,11 +83,11 @@ func (t *Task) loadPool(store int) error {
 }
 
 // settled says whether a record that lies in the retry store is run from there, as no main path will come to it: that is done with it, or its topic
-// is gone, and another one stands in. It reports false for a record of a topic that the subtopology does not read, and no pattern matches.
+// is gone, and another one stands in or has its name. It reports false for a record of a topic that the subtopology does not read, and no pattern matches.
 func (t *Task) settled(o retry.Origin) (done, ours bool) {
 	for i, in := range t.cfg.Spec.Inputs {
 		if in.Topic == o.Topic {
-			return t.in.all[i].absent || t.doneBefore(i, o.Offset), true
+			return t.in.all[i].absent || o.ID.Other(t.topicID(i)) || t.doneBefore(i, o.Offset), true
 		}
 	}
 	if t.cfg.Spec.StandsIn == nil {
@@ -150,7 +150,7 @@ func (p *pool) room(f *failure) bool {
 
 // origin names the record of an input.
 func (t *Task) origin(i int, offset int64) retry.Origin {
-	return retry.Origin{Topic: t.cfg.Spec.Inputs[i].Topic, Partition: t.cfg.ID.Partition, Offset: offset}
+	return retry.Origin{Topic: t.cfg.Spec.Inputs[i].Topic, ID: t.topicID(i), Partition: t.cfg.ID.Partition, Offset: offset}
 }
 
 // park puts a record of the main path aside, which finishes it. One that is too large for that has failed for good.
@@ -197,6 +197,7 @@ func (t *Task) parkEntry(s subject, e *retry.Entry, err *Error) {
 func (t *Task) encodeAside(s subject, e *retry.Entry) error {
 	r := s.r
 	p := t.failure.pool
+	t.makeWay(e, r)
 	p.payload = appendPayload(p.payload[:0], e.Origin, r)
 	e.Bytes = len(p.payload) + len(r.Key)
 	d := &t.changelogs[t.cfg.Spec.Retries-1]

@@ -212,13 +212,13 @@ func (t *Task) admit(i int, r *Record) (taken, on bool) {
 	if p == nil {
 		return true, true
 	}
-	if p.index.Inert() > 0 {
-		if item, inert := p.index.Find(t.origin(i, r.Offset)); item != nil && inert {
-			t.found(item, r)
-			t.skipped(i, r)
-			t.guard()
-			return false, t.err == nil
-		}
+	if p.index.Inert() > 0 && t.meet(i, r) {
+		t.skipped(i, r)
+		t.guard()
+		return false, t.err == nil
+	}
+	if t.err != nil {
+		return false, false
 	}
 	if !p.index.Closed(r.Key, r.Key == nil) {
 		return true, true

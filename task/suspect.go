@@ -235,7 +235,7 @@ func (t *Task) cameBack(i int, offset int64) {
 func (t *Task) metadata(i int, low int64) string {
 	f := &t.failure
 	s := &f.suspects
-	m := retry.Metadata{StreamTime: f.rows.before(t.streamTime), Main: low, Suspect: -1, Running: s.says}
+	m := retry.Metadata{StreamTime: f.rows.before(t.streamTime), Main: low, Suspect: -1, Running: s.says, Topic: t.topicID(i)}
 	if in := &s.inputs[i]; in.died >= 0 && t.doneBefore(i, in.died) {
 		in.died, in.deaths = -1, 0
 	}

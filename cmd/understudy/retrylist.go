@@ -161,12 +161,13 @@ type parkedRecord struct {
 
 type originView struct {
 	Topic     string `json:"topic"`
+	TopicID   string `json:"topicId,omitempty"` // tells it from another one that was made under its name
 	Partition int32  `json:"partition"`
 	Offset    int64  `json:"offset"`
 }
 
 func originViewOf(o retry.Origin) originView {
-	return originView{Topic: o.Topic, Partition: o.Partition, Offset: o.Offset}
+	return originView{Topic: o.Topic, TopicID: o.ID.String(), Partition: o.Partition, Offset: o.Offset}
 }
 
 func (o originView) String() string {

@@ -19,6 +19,7 @@ type Driver struct {
 
 	now     time.Time
 	counts  map[string]int32 // partitions of sources and internal topics
+	deleted map[string]byte  // how often each topic was: with its name that is its id
 	topics  map[string]*topic
 	commits map[task.TopicPartition]task.InputOffset
 	backend statestore.Backend
@@ -119,7 +120,7 @@ func start(t TB, topology *streams.Topology, o settings) *Driver {
 	d := &Driver{
 		t: t, topology: topology, o: o, now: o.start,
 		topics: make(map[string]*topic), commits: make(map[task.TopicPartition]task.InputOffset),
-		backend: statestore.NewMemory(), dropped: make(map[string]int64),
+		backend: statestore.NewMemory(), dropped: make(map[string]int64), deleted: make(map[string]byte),
 	}
 	var err error
 	if d.topology, err = topology.Match(o.given()); err != nil {

@@ -83,6 +83,7 @@ func (d *Driver) DeleteTopic(topic string) {
 	}
 	maps.DeleteFunc(d.commits, func(tp task.TopicPartition, _ task.InputOffset) bool { return tp.Topic == topic })
 	delete(d.topics, topic)
+	d.deleted[topic]++
 	d.settle()
 	d.check()
 }

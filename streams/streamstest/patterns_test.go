@@ -215,6 +215,35 @@ func TestRecordsOfADeletedTopicThatWasWider(t *testing.T) {
 	require.ElementsMatch(t, customers, done)
 }
 
+// A topic is made anew under its name while records of it are parked: those at their offsets are others, and both are run.
+func TestRegressionATopicIsMadeAnewWhileRecordsOfItAreParked(t *testing.T) {
+	var out bool
+	b := shipOrders(retry.KeyOrdered(retry.Backoff(time.Minute, time.Minute)), func(streams.Record[string, string]) error {
+		if out {
+			return errNoStock
+		}
+		return nil
+	})
+	d := streamstest.New(t, b)
+	shipped := streamstest.Out(d, "shipped", serde.String, serde.String)
+	out = true
+	require.NoError(t, order(d, "orders.fr", "ann"))
+	require.NoError(t, order(d, "orders.de", "bob"))
+	require.NoError(t, order(d, "orders.de", "eve"))
+	d.DeleteTopic("orders.de")
+	require.NoError(t, order(d, "orders.de", "joe"))
+	require.EqualValues(t, 1, d.Committed("orders.de", 0))
+	require.NoError(t, order(d, "orders.de", "eve"))
+	d.Restart(false)
+	out = false
+	d.AdvanceWallClock(2 * time.Minute)
+	var who []string
+	for _, kv := range shipped.ReadKeyValues() {
+		who = append(who, kv.Key)
+	}
+	require.ElementsMatch(t, []string{"ann", "bob", "eve", "joe", "eve"}, who)
+}
+
 func TestRecordsOfTheLastTopicOfAPatternWaitForAnother(t *testing.T) {
 	fails := false
 	b := streams.NewBuilder()

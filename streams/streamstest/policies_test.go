@@ -122,7 +122,7 @@ func TestKeyOrderedLetsOtherKeysPass(t *testing.T) {
 	require.Equal(t, streams.RecordParked, s.d.Explain("in", 0, 0).State)
 	follows := s.d.Explain("in", 0, 2)
 	require.Equal(t, streams.RecordFollows, follows.State)
-	require.Equal(t, retry.Origin{Topic: "in"}, follows.Behind)
+	require.Equal(t, retry.Origin{Topic: "in", ID: follows.Behind.ID}, follows.Behind)
 	require.EqualValues(t, 3, s.d.Committed("in", 0), "a record that is put aside holds nothing up")
 	s.d.AdvanceWallClock(time.Minute)
 	require.Equal(t, []string{"a1", "a2"}, s.values())

@@ -51,6 +51,7 @@ func newRunner(d *Driver, spec *task.Spec, partition int32) (*runner, error) {
 			c.Offset = -1
 		}
 		cfg.Positions = append(cfg.Positions, c.Offset)
+		cfg.TopicIDs = append(cfg.TopicIDs, retry.TopicID{1, d.deleted[in.Topic]})
 		m, err := retry.ParseMetadata(c.Metadata, c.Offset, -1)
 		if err != nil {
 			return nil, err
