@@ -263,6 +263,8 @@ func (a *App) log(n engine.Notice) {
 		a.logRecovery(n)
 	case engine.NoticeReset:
 		log.Warn("offset out of range, moved by policy", append(part, zap.Int64("offset", n.Position), zap.Int64("to", n.End))...)
+	case engine.NoticeAnew:
+		log.Warn("topic was deleted and made anew, it is read from its beginning", append(part, zap.Int64("committed_of_former", n.Position))...)
 	case engine.NoticePartStuck:
 		log.Warn("partition is stuck: it has records to be read, and nothing of it is committed",
 			append(part, zap.Int64("offset", n.Position), zap.Int64("end", n.End), zap.Duration("for", n.Took), zap.String("reason", n.Text))...)

@@ -108,7 +108,7 @@ func (m *Machine) onFetched(ev OffsetsFetched) {
 		case o.Code != kcode.None:
 			again = true
 		case o.Offset >= 0:
-			m.found(p, o)
+			again = !m.found(p, o) || again
 		default:
 			m.nowhere(p)
 		}

@@ -6,6 +6,7 @@ import (
 	"github.com/understudy-streams/understudy/internal/engine"
 	"github.com/understudy-streams/understudy/internal/group"
 	"github.com/understudy-streams/understudy/internal/kcode"
+	"github.com/understudy-streams/understudy/retry"
 	"github.com/understudy-streams/understudy/task"
 )
 
@@ -123,6 +124,7 @@ func (Close) consumeEvent()            {}
 
 // Topic is a topic that exists.
 type Topic struct {
+	ID      retry.TopicID   // zero where the broker gives none
 	Leaders []engine.Leader // by partition; Broker is -1 where there is none
 	Refused error           // the user may not read it
 }

@@ -30,23 +30,31 @@ type gap struct {
 	rate                    float64
 }
 
-// found begins a part where it was committed, or has to know where the log ends first.
-func (m *Machine) found(p *part, o engine.CommittedOffset) {
-	p.kept = o.Offset
-	first := p.first
-	p.first = false
+// found begins a part where it was committed, or has to know where the log ends first. It is false where the commit is to be asked for once more.
+func (m *Machine) found(p *part, o engine.CommittedOffset) bool {
 	if m.cfg.RecoverAbove > 0 {
 		said, err := retry.ParseMetadata(o.Metadata, o.Offset, -1)
+		switch former, known := m.ofFormer(p, said); {
+		case !known:
+			return false
+		case former:
+			m.do(Note{What: "what is committed of " + p.tp.String() + " is of a topic that was deleted and made anew: it is read from its beginning"})
+			p.first = false
+			m.aim(p, Start{At: Earliest})
+			return true
+		}
 		if err != nil {
 			m.do(Note{What: "what the commit of " + p.tp.String() + " says beside its offset cannot be read: everything from there on is returned", Err: err})
 		}
 		p.said = said
-		if first && (said.Running || len(said.Holes) > 0) {
-			p.want = wantEnd
-			return
+		if p.first && (said.Running || len(said.Holes) > 0) {
+			p.kept, p.first, p.want = o.Offset, false, wantEnd
+			return true
 		}
 	}
+	p.kept, p.first = o.Offset, false
 	m.place(p, o.Offset)
+	return true
 }
 
 // split decides whether a part goes on at the end of its log, with what it leaves behind beside it. A gap that somebody has left goes on however

@@ -7,6 +7,7 @@ import (
 
 	"github.com/understudy-streams/understudy/internal/engine"
 	"github.com/understudy-streams/understudy/internal/group"
+	"github.com/understudy-streams/understudy/retry"
 	"github.com/understudy-streams/understudy/task"
 )
 
@@ -47,7 +48,7 @@ func New(cfg Config) *Machine {
 	m := &Machine{cfg: cfg, parts: map[task.TopicPartition]*part{}}
 	m.member = membership{machine: group.New(cfg.Group), generation: -1}
 	m.topics = topics{ids: map[string]int32{}, names: map[int32]string{}, counts: map[string]int32{}, missing: map[string]absence{}, said: map[string]time.Time{}}
-	m.routing.leaders = map[task.TopicPartition]engine.Leader{}
+	m.routing.leaders, m.routing.topics = map[task.TopicPartition]engine.Leader{}, map[string]retry.TopicID{}
 	return m
 }
 

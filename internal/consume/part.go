@@ -28,6 +28,7 @@ type part struct {
 	kept    int64          // the last offset that was committed, -1 if not known
 	said    retry.Metadata // what the commit of kept says, where there is recovery
 	first   bool           // nothing was found out yet about where it begins
+	looks   uint64         // answers of metadata that are awaited, as what is committed seems to be of another topic; 0: none
 	marking bool           // a commit that only changes what is said of the member was made
 
 	paused bool

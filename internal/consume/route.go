@@ -5,12 +5,15 @@ import (
 
 	"github.com/understudy-streams/understudy/internal/engine"
 	"github.com/understudy-streams/understudy/internal/kcode"
+	"github.com/understudy-streams/understudy/retry"
 	"github.com/understudy-streams/understudy/task"
 )
 
 // routing knows who leads which partition.
 type routing struct {
 	leaders   map[task.TopicPartition]engine.Leader
+	topics    map[string]retry.TopicID // of those that are read, where they are known
+	answers   uint64                   // of metadata
 	asked     bool
 	notBefore time.Time // the next metadata that somebody waits for
 	dueAt     time.Time // the next one anyway

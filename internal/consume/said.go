@@ -15,7 +15,7 @@ func (m *Machine) commitAt(p *part, offset int64) commitPart {
 		return x
 	}
 	x.said = retry.NewMetadata(offset)
-	x.said.Running = true
+	x.said.Running, x.said.Topic = true, m.routing.topics[p.tp.Topic]
 	if g := p.openGap(); g != nil {
 		g.main = max(offset, g.hi)
 		if g.asked >= g.returned { // what lies up to the position holds no record
@@ -73,7 +73,7 @@ func (p *part) covered(x *commitPart) bool {
 func (m *Machine) sayAgain(p *part, running bool) commitPart {
 	p.marking = true
 	x := commitPart{tp: p.tp, life: p.life, offset: p.kept, said: p.said}
-	x.said.Running = running
+	x.said.Running, x.said.Topic = running, m.routing.topics[p.tp.Topic]
 	return x
 }
 

@@ -67,6 +67,7 @@ func (m *Machine) onMetadata(ev Metadata) {
 	m.trouble("metadata", nil)
 	r.dueAt = m.now.Add(m.cfg.Refresh)
 	m.learn(ev)
+	m.identify(ev)
 	if m.cfg.Manual {
 		m.lookForParts(ev)
 		return

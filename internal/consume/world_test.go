@@ -9,6 +9,7 @@ import (
 
 	"github.com/understudy-streams/understudy/internal/engine"
 	"github.com/understudy-streams/understudy/internal/kcode"
+	"github.com/understudy-streams/understudy/retry"
 	"github.com/understudy-streams/understudy/task"
 )
 
@@ -30,6 +31,7 @@ type world struct {
 	ids     uint64
 	ended   bool
 	missing bool
+	id      retry.TopicID // of the topic
 }
 
 type taken struct {
@@ -89,7 +91,7 @@ func (w *world) answer() bool {
 	case RefreshMetadata:
 		ev := Metadata{Topics: map[string]Topic{}}
 		if !w.missing {
-			ev.Topics["t"] = Topic{Leaders: make([]engine.Leader, 16)}
+			ev.Topics["t"] = Topic{ID: w.id, Leaders: make([]engine.Leader, 16)}
 		}
 		w.step(ev)
 	case FetchOffsets:

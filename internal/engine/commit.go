@@ -344,7 +344,7 @@ func (e *Engine) tickPurge() {
 	for _, l := range e.order {
 		for i, in := range l.spec.Inputs {
 			tp := task.TopicPartition{Topic: in.Topic, Partition: l.id.Partition}
-			if !in.Internal() {
+			if !in.Internal() || e.another(l, i) {
 				continue
 			}
 			if due := e.purge.due[tp]; due > e.purge.told[tp] {

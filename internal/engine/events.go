@@ -245,9 +245,10 @@ type (
 	StartTask struct {
 		Task       task.ID
 		Epoch      uint64
-		Stores     uint64     // the epoch that its stores were opened under
-		Spec       *task.Spec // what the task was opened for
-		Positions  []int64    // next offset per input; negative where its topic has no partition for the task
+		Stores     uint64          // the epoch that its stores were opened under
+		Spec       *task.Spec      // what the task was opened for
+		Positions  []int64         // next offset per input; negative where its topic has no partition for the task
+		TopicIDs   []retry.TopicID // per input; zero where it is not known
 		Committed  []retry.Metadata
 		Splits     []retry.Split // per input; nil where there is none
 		StreamTime int64
@@ -367,6 +368,7 @@ const (
 	NoticeRestoreEnd     NoticeKind = "restore-end"     // Task, Part, Records, Took
 	NoticeMetadata       NoticeKind = "metadata"        // what a commit says besides its offset cannot be read, which costs nothing but work done again: Task, Part, Position, Err
 	NoticeFailure        NoticeKind = "failure"         // what becomes of a record that has failed: Task, Failure
+	NoticeAnew           NoticeKind = "anew"            // the topic of an input was deleted and made anew, and is read from its beginning: Task, Part, Position (committed of the former)
 	NoticeWiped          NoticeKind = "wiped"           // a store did not fit its changelog and is rebuilt: Task, Part, Position, Text
 	NoticeReset          NoticeKind = "reset"           // an input offset was out of range and the policy moved it: Part, Position, End
 	NoticeForeignWriter  NoticeKind = "foreign-writer"  // somebody else wrote to our changelog: Task, Part, Position, End

@@ -24,6 +24,10 @@ type openState struct {
 	// doubted are the positions up to which logs had been read that seemed to end before that. They are asked once more, and again for as long
 	// as reading goes on: whoever reads on has lost nothing.
 	doubted map[task.TopicPartition]int64
+	// former are the offsets per input that were committed of a topic that is gone, whose name another one has now; -1 where there is none. looks
+	// is how many answers about topics there have to be before such a commit is taken for one.
+	former []int64
+	looks  uint64
 }
 
 // logBounds are the log start and the high watermark.
@@ -75,7 +79,7 @@ func (e *Engine) await(l *life) {
 		}
 		l.open.offsets, l.open.start = append(l.open.offsets, at), append(l.open.start, at)
 		l.open.said = append(l.open.said, retry.Metadata{StreamTime: -1, Suspect: -1})
-		l.open.text = append(l.open.text, "")
+		l.open.text, l.open.former = append(l.open.text, ""), append(l.open.former, -1)
 		l.done[i] = -1
 	}
 }
@@ -244,12 +248,16 @@ func (e *Engine) committedIs(l *life, input int, c CommittedOffset) {
 		l.open.offsets[input] = offsetNone
 		return
 	}
-	l.open.offsets[input], l.open.start[input] = c.Offset, c.Offset
 	if c.Metadata == retry.HalfReset {
 		e.fail(&HalfResetError{Part: l.inputs()[input]})
 		return
 	}
 	m, err := retry.ParseMetadata(c.Metadata, c.Offset, -1)
+	if m.Topic.Other(l.ids[input]) {
+		e.committedOfFormer(l, input, c.Offset)
+		return
+	}
+	l.open.offsets[input], l.open.start[input] = c.Offset, c.Offset
 	if err != nil { // it is somebody else's, or damaged: everything from the offset on is processed
 		e.note(Notice{Kind: NoticeMetadata, Task: l.id, Part: l.inputs()[input], Position: c.Offset, Err: err})
 		return
@@ -363,8 +371,8 @@ func (e *Engine) inputBounds(l *life) bool {
 		}
 		log := l.open.logs[tp]
 		reset := e.cfg.NoOffset(tp.Topic)
-		if l.spec.Inputs[i].Internal() || tp.Partition >= e.first[tp.Topic] {
-			reset = ResetEarliest // a partition that came while we ran holds nothing that is older than we are
+		if l.spec.Inputs[i].Internal() || tp.Partition >= e.first[tp.Topic] || l.open.former[i] >= 0 {
+			reset = ResetEarliest // a partition that came while we ran, or after we have read another one, holds nothing that is older than we are
 		}
 		switch reset {
 		case ResetEarliest:

@@ -36,7 +36,7 @@ func TestOpenWithACommittedOffset(t *testing.T) {
 	w.step(OffsetsFetched{Request: f.Request, Offsets: map[task.TopicPartition]CommittedOffset{
 		in0: {Offset: 42, Metadata: streamTime(777, 42)},
 	}})
-	require.Equal(t, StartTask{Task: id00, Epoch: w.epoch(id00), Stores: w.epoch(id00), Spec: w.e.specs[0], Positions: []int64{42}, Committed: []retry.Metadata{{StreamTime: 777, Main: 42, Suspect: -1}}, StreamTime: 777}, only[StartTask](w))
+	require.Equal(t, StartTask{Task: id00, Epoch: w.epoch(id00), Stores: w.epoch(id00), Spec: w.e.specs[0], Positions: []int64{42}, TopicIDs: make([]retry.TopicID, 1), Committed: []retry.Metadata{{StreamTime: 777, Main: 42, Suspect: -1}}, StreamTime: 777}, only[StartTask](w))
 	require.Empty(t, acted[ListOffsets](w), "nothing needs the log's bounds")
 	require.Equal(t, Running, w.e.State())
 	require.Equal(t, []string{"in", "log", "words"}, only[RefreshMetadata](w).Topics)

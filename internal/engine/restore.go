@@ -330,6 +330,9 @@ func (e *Engine) settleRestore(l *life) {
 	}
 	start := StartTask{Task: l.id, Epoch: l.epoch, Stores: l.key, Spec: l.spec, Positions: slices.Clone(l.open.start), Committed: l.open.said, StreamTime: l.open.time}
 	start.Splits = l.open.splits
+	for _, id := range l.ids {
+		start.TopicIDs = append(start.TopicIDs, id)
+	}
 	e.repeat(l, &start)
 	l.restore, l.open, l.owned, l.restarts = nil, nil, true, nil
 	e.promoted(l)

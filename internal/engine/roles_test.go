@@ -113,7 +113,7 @@ func TestPromotionKeepsTheOpenStore(t *testing.T) {
 			w.reads(9, 9)
 			require.Equal(t, int64(9), only[Apply](w).Batch.Stores[0].Position)
 			w.step(Applied{Task: id10, Epoch: key})
-			require.Equal(t, StartTask{Task: id10, Epoch: w.epoch(id10), Stores: key, Spec: w.e.specs[1], Positions: []int64{100}, Committed: []retry.Metadata{retry.NewMetadata(100)}, StreamTime: -1}, only[StartTask](w))
+			require.Equal(t, StartTask{Task: id10, Epoch: w.epoch(id10), Stores: key, Spec: w.e.specs[1], Positions: []int64{100}, TopicIDs: make([]retry.TopicID, 1), Committed: []retry.Metadata{retry.NewMetadata(100)}, StreamTime: -1}, only[StartTask](w))
 			require.Len(t, w.notices(NoticePromoted), 1)
 			require.Len(t, ever[OpenStores](w), 1)
 			require.Empty(t, ever[CloseStores](w))

@@ -17,6 +17,7 @@ type routes struct {
 	leaders   map[task.TopicPartition]Leader
 	missing   map[string]time.Time // topics that do not exist, and since when
 	asked     bool
+	answers   uint64 // about topics
 	notBefore time.Time
 	tries     int
 	list      uint64 // the ListOffsets on the way for partitions that are out of range
@@ -177,6 +178,7 @@ func (e *Engine) metadataKnown(ev MetadataKnown) {
 	if ev.Leaders != nil {
 		rs.leaders = ev.Leaders
 	}
+	rs.answers++
 	for _, r := range rs.all {
 		r.fresh, r.doubted = false, false
 	}
@@ -247,7 +249,7 @@ func (e *Engine) partStopped(ev PartFailed) {
 	e.routes.waiting = true
 	r.broker, r.offset = unknownLeader, ev.Offset
 	if ev.Code == kcode.OffsetOutOfRange {
-		r.lost, r.doubted = true, e.matches(ev.Source.Topic)
+		r.lost, r.doubted = true, r.purpose != Restore && e.ids[ev.Source.Topic] != topicID{}
 		return
 	}
 	delete(e.routes.all, ev.Source)

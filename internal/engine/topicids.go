@@ -10,9 +10,9 @@ import (
 // topicID tells a topic from another of the same name, before it or after it. Zero is unknown: brokers before Kafka 2.8 tell none.
 type topicID = [16]byte
 
-// A topic that a pattern takes in may be deleted and made anew before anybody has noticed that it was gone. What is known of the one before, its
-// positions above all, says nothing of the one after: that is read from its beginning. Topics that are named are not looked at in this way: where
-// one is deleted something is wrong, and the policies for offsets that are not there say what becomes of that.
+// A topic may be deleted and made anew before anybody has noticed that it was gone. What is known of the one before, its positions above all, says
+// nothing of the one after: that is read from its beginning. Brokers delete what a group has committed of a topic with it, but who runs at that moment
+// commits once more: so commits say of which topic they are.
 
 // recognized takes in the ids of all topics, and returns them. Whoever is behind may still tell an id of before: that is not believed.
 func (e *Engine) recognized(ids map[string]topicID) map[string]topicID {
@@ -28,7 +28,7 @@ func (e *Engine) recognized(ids map[string]topicID) map[string]topicID {
 // replaced takes in the id of a topic that exists, and reports whether it is another one than before.
 func (e *Engine) replaced(topic string, id topicID) bool {
 	was := e.ids[topic]
-	if !e.matches(topic) || id == was || id == (topicID{}) || was == (topicID{}) || e.past[id] {
+	if !e.reads(topic) || id == was || id == (topicID{}) || was == (topicID{}) || e.past[id] {
 		return false
 	}
 	if e.past == nil {
@@ -37,6 +37,7 @@ func (e *Engine) replaced(topic string, id topicID) bool {
 	e.past[was] = true
 	e.ids[topic] = id
 	delete(e.first, topic)
+	e.purge.forget(topic)
 	for _, r := range e.routes.sorted() {
 		if r.src.Topic == topic { // where it was in the one before
 			e.removeRoute(r.src)
@@ -49,14 +50,11 @@ func (e *Engine) replaced(topic string, id topicID) bool {
 func (e *Engine) another(l *life, input int) bool {
 	topic := l.spec.Inputs[input].Topic
 	was, is := l.ids[input], e.ids[topic]
-	return was != is && was != (topicID{}) && is != (topicID{}) && e.matches(topic)
+	return was != is && was != (topicID{}) && is != (topicID{})
 }
 
 // outlived says that a partition which a life commits is not there any more: its topic is another one by now.
 func (e *Engine) outlived(l *life, tp task.TopicPartition) bool {
-	if e.cfg.Matches == nil {
-		return false
-	}
 	for i, in := range l.spec.Inputs {
 		if in.Topic == tp.Topic {
 			return e.another(l, i)
@@ -70,8 +68,37 @@ func (e *Engine) restartsOf(l *life) {
 	for i, in := range l.spec.Inputs {
 		if e.another(l, i) && !slices.Contains(l.restarts, in.Topic) {
 			l.restarts = append(l.restarts, in.Topic)
+			e.note(Notice{Kind: NoticeAnew, Task: l.id, Part: l.inputs()[i], Position: l.done[i]})
 		}
 	}
+}
+
+// forget drops what was to be deleted of a topic: its offsets are not those of the one that has its name now.
+func (p *purge) forget(topic string) {
+	for _, offsets := range []map[task.TopicPartition]int64{p.due, p.told} {
+		maps.DeleteFunc(offsets, func(tp task.TopicPartition, _ int64) bool { return tp.Topic == topic })
+	}
+}
+
+// committedOfFormer decides about an offset that says it is of another topic than that which is known. What is known may be old: another member
+// may have seen the topic that was made anew before this one. So topics are looked at once more.
+func (e *Engine) committedOfFormer(l *life, input int, offset int64) {
+	if l.open.looks == 0 {
+		l.open.looks = e.routes.answers + 1
+		if e.routes.asked {
+			l.open.looks++ // that answer may be from before the commit
+		}
+	}
+	if e.routes.answers < l.open.looks {
+		if !e.routes.asked {
+			e.refresh(false)
+		}
+		e.opens.retryAt = e.now.Add(e.cfg.Backoff)
+		e.wakeAt(e.opens.retryAt)
+		return
+	}
+	l.open.offsets[input], l.open.former[input] = offsetNone, offset
+	e.note(Notice{Kind: NoticeAnew, Task: l.id, Part: l.inputs()[input], Position: offset})
 }
 
 // idsOf are those of the topics that a life is opened for.

@@ -79,7 +79,7 @@ func (c *Consumer) refresh(ctx context.Context, topics []string) {
 	for name, t := range md.Topics {
 		switch t.Err {
 		case kcode.None:
-			topic := consume.Topic{Leaders: make([]engine.Leader, len(t.Partitions))}
+			topic := consume.Topic{ID: t.ID, Leaders: make([]engine.Leader, len(t.Partitions))}
 			for i, p := range t.Partitions {
 				topic.Leaders[i] = engine.Leader{Broker: p.Leader, Epoch: p.LeaderEpoch}
 			}

@@ -43,7 +43,7 @@ func (t *tasks) start(a engine.StartTask) {
 	l.ctx, l.cancel = context.WithCancelCause(t.r.work)
 	c := task.Config{
 		ID: a.Task, Epoch: a.Epoch, Spec: a.Spec, Positions: a.Positions, Committed: a.Committed, Announce: true, Clock: time.Now, StreamTime: a.StreamTime, Refused: a.Refused, Workers: true,
-		Beat: l.pulse.beat, Turn: t.turn.ask, Splits: a.Splits,
+		Beat: l.pulse.beat, Turn: t.turn.ask, Splits: a.Splits, TopicIDs: a.TopicIDs,
 	}
 	c = t.r.cfg.NewTask(l.ctx, c)
 	if ts := t.r.stores.of(a.Task, a.Stores); ts != nil {

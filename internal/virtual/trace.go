@@ -247,7 +247,7 @@ func (t *Trace) notice(n *engine.Notice) (s string, on Parts) {
 		for _, id := range n.Tasks {
 			on |= t.parts(id)
 		}
-	case engine.NoticeForeignWriter, engine.NoticeReset, engine.NoticeRestoreBegin, engine.NoticeRestoreEnd, engine.NoticeWiped:
+	case engine.NoticeForeignWriter, engine.NoticeReset, engine.NoticeAnew, engine.NoticeRestoreBegin, engine.NoticeRestoreEnd, engine.NoticeWiped:
 		s = fmt.Sprintf("%v %d..%d %s", n.Part, n.Position, n.End, n.Text)
 	case engine.NoticeLost:
 		on = ^Parts(0)
