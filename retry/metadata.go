@@ -28,6 +28,7 @@ type Metadata struct {
 type Head struct {
 	Attempt    int
 	First, Due int64 // the first failure and the next try, in milliseconds
+	Wait       int64 // milliseconds: from the last failure until Due, by the clock that Due is of
 }
 
 // NewMetadata says nothing but that everything below an offset is done.
@@ -46,7 +47,7 @@ const (
 	mark        = "!"
 	oursPrefix  = mark + "1"
 	flagTime    = 1 << 0 // uvarint
-	flagHead    = 1 << 1 // uvarint, varint, varint
+	flagHead    = 1 << 1 // uvarint, varint, varint, uvarint
 	flagRunning = 1 << 2
 	flagCounts  = 1 << 3 // starts and deaths, uvarints
 	flagSuspect = 1 << 4 // uvarint
@@ -141,6 +142,7 @@ func (m *Metadata) appendFields(dst []byte, width int64) []byte {
 		dst = binary.AppendUvarint(dst, countOf(h.Attempt))
 		dst = binary.AppendVarint(dst, h.First)
 		dst = binary.AppendVarint(dst, h.Due)
+		dst = binary.AppendUvarint(dst, uint64(max(h.Wait, 0)))
 	}
 	if m.Running {
 		dst[at] |= flagRunning

@@ -24,6 +24,7 @@ func metadataGen() *rapid.Generator[retry.Metadata] {
 			m.Head = &retry.Head{
 				Attempt: rapid.IntRange(0, math.MaxInt32).Draw(t, "attempt"),
 				First:   rapid.Int64().Draw(t, "first"), Due: rapid.Int64().Draw(t, "due"),
+				Wait: rapid.Int64Min(0).Draw(t, "wait"),
 			}
 		}
 		m.Running = rapid.Bool().Draw(t, "running")
@@ -93,7 +94,7 @@ func TestMapRoomIsThere(t *testing.T) {
 	encode := func(m retry.Metadata) {
 		m.StreamTime, m.Running, m.Starts, m.Deaths, m.Suspect = math.MaxInt64, true, math.MaxInt32, math.MaxInt32, math.MaxInt64
 		m.Topic = retry.TopicID{1, 2, 3}
-		m.Head = &retry.Head{Attempt: math.MaxInt32, First: math.MinInt64, Due: math.MinInt64}
+		m.Head = &retry.Head{Attempt: math.MaxInt32, First: math.MinInt64, Due: math.MinInt64, Wait: math.MaxInt64}
 		m.Main = math.MaxInt64
 		text, fits := m.Encode(0)
 		require.True(t, fits)

@@ -111,7 +111,7 @@ func readFields(r *reader, flags, more byte, offset int64) Metadata {
 		m.StreamTime = upTo(r, math.MaxInt64)
 	}
 	if flags&flagHead != 0 {
-		m.Head = &Head{Attempt: r.int(), First: r.varint(), Due: r.varint()}
+		m.Head = &Head{Attempt: r.int(), First: r.varint(), Due: r.varint(), Wait: upTo(r, math.MaxInt64)}
 	}
 	m.Running = flags&flagRunning != 0
 	if flags&flagCounts != 0 {

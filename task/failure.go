@@ -32,6 +32,7 @@ type tries struct {
 	inline      int   // tries of this go
 	attempt     int
 	first, due  int64         // ms
+	wait        int64         // ms: from the last failure until due, by the clock that due is of
 	err         *Error        // the last
 	says        *retry.Letter // of a record that was a dead letter
 	saidForever int64         // ms, when it was last said that it waits
@@ -183,7 +184,7 @@ func (t *Task) mendRecord(s subject, err *Error) {
 	case retry.Ended:
 		t.endFresh(s, err, d)
 	case retry.Again:
-		tr.inline, tr.attempt, tr.due, tr.err = 0, d.Attempt, d.At, err
+		tr.inline, tr.attempt, tr.due, tr.wait, tr.err = 0, d.Attempt, d.At, d.At-t.now, err
 		t.againFresh(s, err, d, p.Settings())
 	}
 }

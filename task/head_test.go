@@ -68,17 +68,18 @@ func TestRegressionDueOfAClockThatWasAheadIsBounded(t *testing.T) {
 	for _, c := range []struct {
 		policy     retry.Policy
 		first, due time.Duration // from now
-		most       time.Duration
+		wait, most time.Duration
 	}{
-		{retry.Ordered(steady), year, year + time.Minute, time.Minute},
-		{retry.Ordered(steady), 0, year, 24 * time.Hour},
-		{retry.Ordered(steady, retry.MaxAge(time.Hour)), 0, year, time.Hour},
-		{retry.Ordered(steady, retry.Attempts(retry.Forever)), 0, year, 7 * 24 * time.Hour},
-		{retry.Ordered(steady, retry.Attempts(retry.Forever)), year, 0, 0},
+		{retry.Ordered(steady), year, year + time.Minute, time.Minute, time.Minute},
+		{retry.Ordered(steady), 0, year, time.Minute, time.Minute}, // its first try was at a host whose clock was right
+		{retry.Ordered(steady), 0, year, year, 24 * time.Hour},
+		{retry.Ordered(steady, retry.MaxAge(time.Hour)), 0, year, year, time.Hour},
+		{retry.Ordered(steady, retry.Attempts(retry.Forever)), 0, year, year, 7 * 24 * time.Hour},
+		{retry.Ordered(steady, retry.Attempts(retry.Forever)), year, 0, time.Minute, 0},
 	} {
 		b := newBed(t, c.policy)
 		at := func(d time.Duration) int64 { return b.now.Add(d).UnixMilli() }
-		m := retry.Metadata{StreamTime: -1, Suspect: -1, Head: &retry.Head{Attempt: 1, First: at(c.first), Due: at(c.due)}}
+		m := retry.Metadata{StreamTime: -1, Suspect: -1, Head: &retry.Head{Attempt: 1, First: at(c.first), Due: at(c.due), Wait: c.wait.Milliseconds()}}
 		text, ok := m.Encode(0)
 		require.True(t, ok)
 		b.committed["in"] = InputOffset{TopicPartition: TopicPartition{"in", 1}, Metadata: text}

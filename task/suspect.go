@@ -94,7 +94,7 @@ func (t *Task) restored(i int, m *retry.Metadata) {
 		t.in.all[i].window = retry.Restore(t.commit.positions[i], m.Main, m.Holes)
 	}
 	if m.Head != nil {
-		t.failure.tries[head] = tries{offset: t.commit.low[i], attempt: m.Head.Attempt, first: m.Head.First, due: m.Head.Due}
+		t.failure.tries[head] = tries{offset: t.commit.low[i], attempt: m.Head.Attempt, first: m.Head.First, due: m.Head.Due, wait: m.Head.Wait}
 		t.failure.troubled = true
 	}
 	if m.Head != nil && head == i { // who waits for the head of a gap is not the main path
@@ -103,8 +103,8 @@ func (t *Task) restored(i int, m *retry.Metadata) {
 }
 
 // awaitHead takes over the wait of a record that another runner has tried. That is kept to, however long an error has asked for, but its times may
-// be of a clock that was wrong, or was set: no wait is longer than the time from the first failure to the next try, nor than the record may
-// become old.
+// be of a clock that was wrong, or was set: no wait is longer than it was to be when the record failed, nor than the record may become old. The
+// first failure may be of a third clock, so it says nothing about the wait.
 func (f *failure) awaitHead(h *retry.Head) {
 	if h.Due <= f.until {
 		return
@@ -113,7 +113,7 @@ func (f *failure) awaitHead(h *retry.Head) {
 	if f.set.MaxAge > 0 {
 		most = f.set.MaxAge.Milliseconds()
 	}
-	f.until, f.long = h.Due, min(max(h.Due-h.First, 0), most)
+	f.until, f.long = h.Due, min(h.Wait, most)
 }
 
 // longestWait bounds, in milliseconds, what is waited for after a restart where a record may become as old as it likes: a week.
@@ -249,7 +249,7 @@ func (t *Task) metadata(i int, low int64) string {
 		m.Main, m.Holes = w.Next(), w.Holes(m.Holes)
 	}
 	if tr.waits() && tr.offset >= low {
-		m.Head = &retry.Head{Attempt: tr.attempt, First: tr.first, Due: tr.due}
+		m.Head = &retry.Head{Attempt: tr.attempt, First: tr.first, Due: tr.due, Wait: tr.wait}
 	}
 	text, _ := m.Fit(low)
 	return text
