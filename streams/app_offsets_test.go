@@ -101,3 +101,35 @@ func TestAppNothingCommittedAndNoReset(t *testing.T) {
 	require.Equal(t, streams.OffsetOutOfRangeError{Part: task.TopicPartition{Topic: in}, Offset: -1, End: 2}, *oe)
 	require.ErrorContains(t, oe, "NoOffset")
 }
+
+// What was committed may lie beyond the end of a log that was cut off: its offsets belong to other records now, and these are not taken for done.
+func TestAppGoesOnInALogThatWasCutOff(t *testing.T) {
+	onBrokers(t, func(t *testing.T, b *bed) {
+		for policy, want := range map[streams.Reset][]string{streams.ResetEarliest: {"a", "b", "c", "last"}, streams.ResetLatest: {"last"}} {
+			app := fmt.Sprint("cut-off-", policy)
+			in, to := b.topic("in-"+app, 1), b.topic("out-"+app, 1)
+			b.values(in, 0, "a", "b", "c")
+			b.leftBehind(app, in, 0, 50)
+			config := b.config(app)
+			config.OutOfRange = policy
+			told := make(chan int64, 10)
+			config.Listener.Reset = func(_ string, _ int32, from, to int64) { told <- to }
+			r := b.run(copyTopic(in, to), config)
+			select {
+			case at := <-told:
+				require.EqualValues(t, 3-(len(want)-1), at)
+			case err := <-r.done:
+				require.Fail(t, "it has ended", "%v", err)
+			}
+			b.values(in, 0, "last")
+			r.until("all", func() bool { return len(b.all(to)) == len(want) })
+			require.NoError(t, r.end())
+			var got []string
+			for _, rec := range b.all(to) {
+				got = append(got, string(rec.Value))
+			}
+			require.Equal(t, want, got)
+			require.EqualValues(t, 4, b.committedAt(app, in, 0))
+		}
+	})
+}

@@ -51,7 +51,7 @@ type life struct {
 	acked     uint64
 	done      []int64   // per input: committed
 	ids       []topicID // per input
-	restarts  []string  // topics that were made anew, and are read from their beginning whatever is committed
+	restarts  restarts  // topics of which the next life takes nothing of what is committed
 
 	recoveries []*recovery // of the inputs that have, or had, a gap
 	lead       lead        // of the main paths, before gaps begin

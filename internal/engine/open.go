@@ -244,7 +244,7 @@ func (e *Engine) offsetsFetched(ev OffsetsFetched) {
 }
 
 func (e *Engine) committedIs(l *life, input int, c CommittedOffset) {
-	if c.Offset < 0 || slices.Contains(l.restarts, l.spec.Inputs[input].Topic) { // what is committed may be of the topic before
+	if _, again := l.restarts[l.spec.Inputs[input].Topic]; again || c.Offset < 0 { // what is committed may be of the topic before
 		l.open.offsets[input] = offsetNone
 		return
 	}
@@ -370,8 +370,13 @@ func (e *Engine) inputBounds(l *life) bool {
 			continue
 		}
 		log := l.open.logs[tp]
+		at, again := l.restarts[tp.Topic]
+		if again && at >= 0 {
+			l.open.start[i] = at
+			continue
+		}
 		reset := e.cfg.NoOffset(tp.Topic)
-		if l.spec.Inputs[i].Internal() || tp.Partition >= e.first[tp.Topic] || l.open.former[i] >= 0 {
+		if l.spec.Inputs[i].Internal() || tp.Partition >= e.first[tp.Topic] || l.open.former[i] >= 0 || again {
 			reset = ResetEarliest // a partition that came while we ran, or after we have read another one, holds nothing that is older than we are
 		}
 		switch reset {

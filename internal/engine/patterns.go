@@ -120,10 +120,18 @@ func (e *Engine) revise(l *life) {
 		}
 	case l.state == lifeOpening:
 		e.await(l)
-	case l.state == lifeRunning:
+	default:
+		e.renewSoon(l)
+	}
+}
+
+// renewSoon stops a task to open it anew.
+func (e *Engine) renewSoon(l *life) {
+	switch l.state {
+	case lifeRunning:
 		l.renews = true
 		e.release(l)
-	case l.state == lifeReleasing, l.state == lifeReleased:
+	case lifeReleasing, lifeReleased:
 		l.renews = true
 	}
 }

@@ -331,6 +331,10 @@ func (e *Engine) relistRestore(r *route, first, end int64) {
 // outOfRange applies the policy to an input whose offset is not in the log. It is never silent.
 func (e *Engine) outOfRange(r *route, first, end int64) {
 	tp := r.src.TopicPartition
+	if first <= r.offset && r.offset <= end { // whoever was asked did not know of it yet
+		e.routes.notBefore = e.now.Add(e.cfg.Backoff)
+		return
+	}
 	policy := e.cfg.OutOfRange(tp.Topic)
 	at := first
 	switch policy {
@@ -343,5 +347,16 @@ func (e *Engine) outOfRange(r *route, first, end int64) {
 		return
 	}
 	e.note(Notice{Kind: NoticeReset, Task: r.src.Task, Part: tp, Position: r.offset, End: at})
+	l := e.alive(r.src.Task, r.src.Epoch)
+	switch {
+	case l == nil:
+	case at < r.offset: // the log was cut off, and a life only goes on: what is below its position it takes for done
+		l.restart(tp.Topic, at)
+		delete(e.routes.all, r.src)
+		e.renewSoon(l)
+		return
+	case at > r.offset: // or it would hear of that with the next record, and commit nothing until then
+		e.do(ToTask{Task: l.id, Epoch: l.epoch, Event: task.Fetched{Input: r.src.Index, Batch: &task.Batch{From: r.offset, Next: at, HighWatermark: end}}})
+	}
 	r.offset = at
 }

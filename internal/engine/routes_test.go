@@ -86,12 +86,47 @@ func TestInputOutOfRange(t *testing.T) {
 				return
 			}
 			require.Equal(t, c.at, only[Fetch](w).Event.(FetchAdd).Offset)
+			require.Equal(t, []task.Event{task.Fetched{Batch: &task.Batch{From: 100, Next: c.at, HighWatermark: 900}}}, w.told(id00), "or it commits nothing until a record comes")
 			n := w.notices(NoticeReset)
 			require.Len(t, n, 1, "never silently")
 			require.Equal(t, int64(100), n[0].Position)
 			require.Equal(t, c.at, n[0].End)
 		})
 	}
+}
+
+// A log that was cut off gives its offsets to other records: a task must not take these for done, so it begins anew.
+func TestInputOfALogThatWasCutOff(t *testing.T) {
+	for policy, at := range map[Reset]int64{ResetStop: -1, ResetEarliest: 5, ResetLatest: 60} {
+		w := running(t, func(cfg *Config) { cfg.OutOfRange = func(string) Reset { return policy } }, id00)
+		old := w.epoch(id00)
+		w.step(PartStopped{PartFailed{Source: w.inputOf(id00), Offset: 100, Code: kcode.OffsetOutOfRange}})
+		w.after(w.e.cfg.Backoff)
+		w.listed(latest[ListOffsets](w), 5, 60)
+		if policy == ResetStop {
+			require.ErrorAs(t, w.e.err, new(*OffsetOutOfRangeError))
+			continue
+		}
+		require.Equal(t, []Notice{{Kind: NoticeReset, Task: id00, Part: in0, Position: 100, End: at}}, w.notices(NoticeReset))
+		require.Equal(t, []task.Event{task.Release{}}, w.told(id00))
+		w.step(TaskReleased{Task: id00, Epoch: old})
+		w.step(TaskClosed{Task: id00, Epoch: old})
+		w.committedIn0(CommittedOffset{Offset: 100})
+		w.listed(latest[ListOffsets](w), 5, 60)
+		require.Equal(t, []int64{at}, only[StartTask](w).Positions)
+		require.Nil(t, w.e.lives[id00].restarts, "that was for once")
+	}
+}
+
+// A broker that has just become the leader may not know of an offset that is there.
+func TestInputThatIsInRangeAfterAll(t *testing.T) {
+	w := running(t, nil, id00)
+	w.step(PartStopped{PartFailed{Source: w.inputOf(id00), Offset: 100, Code: kcode.OffsetOutOfRange}})
+	w.after(w.e.cfg.Backoff)
+	w.listed(latest[ListOffsets](w), 5, 100)
+	require.NoError(t, w.e.err)
+	require.EqualValues(t, 100, only[Fetch](w).Event.(FetchAdd).Offset)
+	require.Empty(t, w.notices(NoticeReset))
 }
 
 func TestPartitionThatCannotBeRead(t *testing.T) {

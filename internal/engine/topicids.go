@@ -2,7 +2,6 @@ package engine
 
 import (
 	"maps"
-	"slices"
 
 	"github.com/understudy-streams/understudy/task"
 )
@@ -66,11 +65,23 @@ func (e *Engine) outlived(l *life, tp task.TopicPartition) bool {
 // restartsOf notes of which topics a life, which ends now, knows nothing that is good for the next.
 func (e *Engine) restartsOf(l *life) {
 	for i, in := range l.spec.Inputs {
-		if e.another(l, i) && !slices.Contains(l.restarts, in.Topic) {
-			l.restarts = append(l.restarts, in.Topic)
+		if _, known := l.restarts[in.Topic]; e.another(l, i) && !known {
+			l.restart(in.Topic, fromItsBeginning)
 			e.note(Notice{Kind: NoticeAnew, Task: l.id, Part: l.inputs()[i], Position: l.done[i]})
 		}
 	}
+}
+
+// restarts are topics that were made anew, or cut off, and the offset at which each is read on.
+type restarts map[string]int64
+
+const fromItsBeginning = -1
+
+func (l *life) restart(topic string, at int64) {
+	if l.restarts == nil {
+		l.restarts = restarts{}
+	}
+	l.restarts[topic] = at
 }
 
 // forget drops what was to be deleted of a topic: its offsets are not those of the one that has its name now.
