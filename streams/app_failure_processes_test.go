@@ -386,7 +386,7 @@ func TestRegressionARecordThatKillsItsProcessIsIsolated(t *testing.T) {
 			require.Equal(t, "crash", a.dead["deadly1"].says.Class)
 			require.Equal(t, int64(100), a.dead["deadly1"].says.Offset)
 			for v := range a.dead {
-				require.True(t, v == "deadly1" || fateOf(c.mode, v) == isDead, "%q is dead-lettered with it", v)
+				require.True(t, v == "deadly1" || fateOf(c.mode, v) == isDead, "%q is dead-lettered with it: %+v", v, a.dead[v].says)
 			}
 			if c.mode != "parallel" {
 				requireInOrder(t, a.out)

@@ -44,7 +44,7 @@ func (t *Task) dispatchable() bool {
 		return true
 	}
 	p := t.failure.pool
-	return p != nil && p.due(t.now) && c.roomForRetry(fresh || t.replayable() != nil) && t.careful()
+	return p != nil && p.due(t.now) && !t.names() && c.roomForRetry(fresh || t.replayable() != nil) && t.careful()
 }
 
 // careful says that a record may be taken although some are not done: not while crashes are suspected of one.

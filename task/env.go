@@ -165,14 +165,14 @@ func (e *Env) Schedule(node string, every time.Duration, clock Clock, f func(ts 
 
 // plain is what a destination takes without a second look: records with a key and no headers, within these bounds. The zero value is nothing.
 type plain struct {
-	bytes         int   // key and value
+	below         int   // key and value have fewer bytes
 	before, after int64 // ms, how far a timestamp may be from now
 	partitions    int32
 	mask          int32 // where their number is a power of two, else 0
 }
 
 func (p *plain) holds(klen, bytes int, ts, now int64) bool {
-	return klen >= 0 && bytes <= p.bytes && ts >= 0 && ts-now <= p.after && now-ts <= p.before
+	return klen >= 0 && bytes < p.below && ts >= 0 && ts-now <= p.after && now-ts <= p.before
 }
 
 func (p *plain) partition(key []byte) int32 {
@@ -189,12 +189,12 @@ func (t *Task) plainOf(d *destination) plain {
 	if n <= 0 || len(d.refused) > 0 {
 		return plain{}
 	}
-	p := plain{bytes: t.cfg.MaxRecordBytes, before: math.MaxInt64, after: math.MaxInt64, partitions: n}
+	p := plain{below: t.cfg.MaxRecordBytes + 1, before: math.MaxInt64, after: math.MaxInt64, partitions: n}
 	if n&(n-1) == 0 {
 		p.mask = n - 1
 	}
 	if l := d.limits.RecordBytes; l > 0 {
-		p.bytes = min(p.bytes, l)
+		p.below = min(p.below, l+1)
 	}
 	if l := d.limits.Before; l > 0 {
 		p.before = l.Milliseconds()

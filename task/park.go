@@ -131,10 +131,10 @@ func (p *pool) due(now int64) bool { return p.index.NextDue() <= now || len(p.sp
 
 // turn says that a retry is to be run now, and not a record of the main path.
 func (p *pool) turn(t *Task) bool {
-	if !p.due(t.now) {
+	if !p.due(t.now) || t.names() {
 		return false
 	}
-	if p.fresh < freshPerRetry && (t.in.next() >= 0 && !t.idles() || t.replayable() != nil) {
+	if t.failure.suspects.trial == nil && p.fresh < freshPerRetry && (t.in.next() >= 0 && !t.idles() || t.replayable() != nil) {
 		p.fresh++
 		return false
 	}

@@ -44,7 +44,9 @@ func (t *Task) retry() bool {
 // dueEntry reads the record put aside that is due first. It is nil where there is none, or it cannot be read; on is false if the store has failed.
 func (t *Task) dueEntry() (item *retry.Item, on bool) {
 	p := t.failure.pool
-	item = p.index.Due(t.now)
+	if item = t.failure.suspects.trial; item == nil {
+		item = p.index.Due(t.now)
+	}
 	if item == nil {
 		return nil, true
 	}
@@ -65,12 +67,12 @@ func (t *Task) parked(item *retry.Item) (found, on bool) {
 	case errors.Is(err, errNoPayload): // it is done
 		return false, t.dropRetry(item, nil)
 	case errors.Is(err, retry.ErrNewer):
-		p.index.Remove(item, t.now) // those behind it go on, as they would if the entry were of a newer version too
+		t.removed(item) // those behind it go on, as they would if the entry were of a newer version too
 		p.leaveNewer(item.Origin, true)
 		t.alarmNewer(item.Origin)
 		return false, true
 	case errors.Is(err, retry.ErrCorrupt):
-		p.index.Remove(item, t.now) // those behind it go on
+		t.removed(item) // those behind it go on
 		p.spoiled = append(p.spoiled, retry.AppendEntryKey(nil, item.Origin))
 		return false, true
 	}
@@ -93,7 +95,14 @@ func (t *Task) entryInput(i int) int {
 // removed forgets a record that was put aside and is done.
 func (t *Task) removed(item *retry.Item) {
 	t.failure.pool.index.Remove(item, t.now)
+	t.trialOver(item)
 	t.guard()
+}
+
+// comesAgain lets a record put aside be tried again, when it is due.
+func (t *Task) comesAgain(item *retry.Item) {
+	t.failure.pool.index.Again(item)
+	t.trialOver(item)
 }
 
 // mendRetry decides what becomes of a record that was put aside and has failed again.
@@ -116,7 +125,7 @@ func (t *Task) mendRetry(item *retry.Item, err *Error) {
 	case d.End == retry.EndDeadLetter:
 		t.endRetry(item, err, d)
 	default:
-		t.failure.pool.index.Again(item)
+		t.comesAgain(item)
 		t.stop(err)
 	}
 }
@@ -129,7 +138,7 @@ func (t *Task) againRetry(item *retry.Item, err *Error, d retry.Decision) {
 	t.unit.node = "retry store"
 	t.putEntry(item, err.Err.Error())
 	t.end()
-	t.failure.pool.index.Again(item)
+	t.comesAgain(item)
 }
 
 // endRetry ends a record that was put aside and has failed for good, and sees to those that wait behind it.
@@ -142,11 +151,11 @@ func (t *Task) endRetry(item *retry.Item, err *Error, d retry.Decision) {
 	}
 	if d.End == retry.EndDeadLetter && t.flooded(together) {
 		item.Due = t.failure.until
-		t.failure.pool.index.Again(item)
+		t.comesAgain(item)
 		return
 	}
 	if len(followers) > 0 && set.Followers == retry.FollowersStop {
-		t.failure.pool.index.Again(item)
+		t.comesAgain(item)
 		t.stop(err)
 		return
 	}

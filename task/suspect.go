@@ -18,9 +18,9 @@ type suspects struct {
 	says   bool // the last commit that was made, or will be, says that the task runs
 	pieces int  // of carefulRecords that are to be committed one by one
 	inputs []suspectInput
-	from   []int64                  // where this life began
-	trials map[*retry.Item]struct{} // records put aside whose entries have been committed as tried
-	turn   bool                     // no other task of the process runs a suspect
+	from   []int64     // where this life began
+	trial  *retry.Item // the record put aside whose entry has been, or is being, committed as tried
+	turn   bool        // no other task of the process runs a suspect
 }
 
 type suspectInput struct {
@@ -164,7 +164,7 @@ func (t *Task) alone(i int, in *suspectInput, r *Record) bool {
 	}
 	if r.Offset == in.died && t.cfg.Turn != nil {
 		if !t.takeTurn() {
-			t.holdOff(t.now+turnWait, "another task of the process runs a record in the middle of which a process has died, as it has of this one")
+			t.holdOff(t.now+turnWait, waitsForTurn)
 			return false
 		}
 	} else if r.Offset == in.died && !in.waited {
@@ -181,8 +181,10 @@ func (t *Task) alone(i int, in *suspectInput, r *Record) bool {
 	return false
 }
 
-// turnWait is how long a task waits before it asks for its turn again, in milliseconds.
-const turnWait = 50
+const (
+	turnWait     = 50 // ms before a task asks for its turn again
+	waitsForTurn = "another task of the process runs a record in the middle of which a process has died, as it has of this one"
+)
 
 // takeTurn asks for the turn to run a suspect. Of tasks that have died together one at a time is in the middle of one, so that the next death
 // counts against no innocent record a second time.
@@ -195,7 +197,7 @@ func (t *Task) takeTurn() bool {
 // passTurn gives the turn back when the commits name no record of this task any more.
 func (t *Task) passTurn() {
 	s := &t.failure.suspects
-	if !s.turn {
+	if !s.turn || s.trial != nil && !t.dead {
 		return
 	}
 	for i := range s.inputs {

@@ -273,7 +273,7 @@ func (t *Task) Runnable() bool {
 	if t.crew != nil {
 		return t.dispatchable()
 	}
-	return t.in.next() >= 0 && !t.idles() || t.failure.pool != nil && t.failure.pool.due(t.now) || t.replayable() != nil
+	return t.in.next() >= 0 && !t.idles() || t.failure.pool != nil && t.failure.pool.due(t.now) && !t.names() || t.replayable() != nil
 }
 
 // Err returns why the task has stopped, nil while it has not.

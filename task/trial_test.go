@@ -1,6 +1,7 @@
 package task
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -63,5 +64,43 @@ func TestEntryThatFailsIsNoSuspect(t *testing.T) {
 		y.drain(false)
 		y.pass(5)
 		require.Zero(t, y.stats().Parked)
+	}
+}
+
+// What ends the process is not what was put aside and is due at that time, though both are suspected: neither is begun while a commit names the other.
+func TestRegressionEntryIsNotBlamedForTheRecordThatKills(t *testing.T) {
+	for _, early := range []bool{true, false} { // what was put aside is due before the main path has anything
+		y := newYard(t, retry.Parallel(steady, retry.Workers(3), retry.Attempts(retry.Forever), retry.ThenDeadLetter()), func(c *Config) { c.Announce = true })
+		records := []string{"a:x", "b:1", "c:2", "k:killer", "d:3", "e:4", "f:5"}
+		y.fails["x"] = -1
+		y.bring(records[:3]...)
+		y.drain(false)
+		require.Equal(t, 1, y.stats().Parked)
+		y.commitNow()
+		deaths, killing := 0, func(it *Item) bool { return string(it.Record.Value) == "killer" }
+		for ; deaths < 12 && y.letters() == 0; deaths++ {
+			y.now = y.now.Add(time.Minute)
+			y.crash()
+			entry, _ := y.owner.t.failure.pool.index.Find(y.owner.t.origin(0, 0))
+			require.False(t, entry.Kind == string(KindCrash) && entry.Class != "1", "it has come back from each try before, and its entry says so")
+			if early {
+				y.step(Tick{})
+				y.work()
+			}
+			y.bringFrom(records)
+			for n := 0; n < 99 && y.letters() == 0 && !slices.ContainsFunc(y.handed, killing); n++ { // it dies in the middle of that one
+				if len(y.handed) > 0 {
+					y.turn(0)
+				}
+				y.until(1)
+			}
+		}
+		require.Less(t, deaths, 12)
+		require.Equal(t, 1, y.letters())
+		require.Contains(t, y.sentTo("dlq"), "killer")
+		y.fails["x"] = 0
+		y.now = y.now.Add(time.Minute)
+		y.pass(9)
+		require.Zero(t, y.stats().Parked, "the other one has come through")
 	}
 }
