@@ -116,6 +116,7 @@ func (t *Task) takeRecord() bool {
 	r := q.peek()
 	q.window.Pass(r.Offset) // what was open below is gone
 	if r.Offset >= q.window.Next() && t.crowds(i) && !t.eject(i, q.window) || t.entryWouldPass(q, i, r) {
+		t.unname()
 		c.stalled = true
 		return false
 	}

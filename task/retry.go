@@ -244,6 +244,7 @@ func (t *Task) admit(i int, r *Record) (taken, on bool) {
 // crowded makes the main path wait for retries: there is no room for one more record behind them.
 func (t *Task) crowded() {
 	f := &t.failure
+	t.unname()
 	f.pool.fresh = freshPerRetry
 	switch due := f.pool.index.NextDue(); {
 	case t.crew != nil && t.crew.running > 0:

@@ -233,6 +233,17 @@ func (t *Task) cameBack(i int, offset int64) {
 	}
 }
 
+// unname notes that the main path waits for what was put aside: the record that the last commit names is not taken now.
+func (t *Task) unname() {
+	s := &t.failure.suspects
+	for i := range s.inputs {
+		if in := &s.inputs[i]; s.active && in.named >= 0 {
+			in.named = -1
+			t.commit.wanted = true
+		}
+	}
+}
+
 // metadata is what the commit says of an input besides its offset.
 func (t *Task) metadata(i int, low int64) string {
 	f := &t.failure

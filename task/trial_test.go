@@ -104,3 +104,23 @@ func TestRegressionEntryIsNotBlamedForTheRecordThatKills(t *testing.T) {
 		require.Zero(t, y.stats().Parked, "the other one has come through")
 	}
 }
+
+// A record that a commit names may have to wait for what was put aside after all: there is no room behind the gate of its key. Neither waits for the other.
+func TestNamedRecordThatWaitsForRetriesHoldsNoneUp(t *testing.T) {
+	b := newBed(t, retry.KeyOrdered(steady, retry.Depth(1), retry.ThenDeadLetter()))
+	b.cfg.Announce = true
+	records := []string{"a:x", "a:1", "a:2", "a:3"}
+	b.fails["x"] = 1
+	b.bring(records...)
+	b.commitNow()
+	require.EqualValues(t, 2, b.committed["in"].Offset, "there is no room for more behind x")
+	for range 4 {
+		b.crash()
+		b.bringFrom(records)
+	}
+	b.now = b.now.Add(time.Minute)
+	b.until(50)
+	b.commitNow()
+	require.EqualValues(t, 4, b.committed["in"].Offset)
+	require.Zero(t, b.stats().Parked)
+}

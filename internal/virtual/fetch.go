@@ -71,12 +71,13 @@ func (l *fetchLoop) put(ev engine.PlannerEvent) {
 	})
 }
 
-// turn handles an event and what has come while the loop was blocked, then fetches if the planner wants to.
+// turn handles what has come while the loop was blocked, then an event, then fetches if the planner wants to: the order of package shell.
 func (l *fetchLoop) turn(ev engine.PlannerEvent) {
-	ask := l.step(ev, nil)
+	var ask *engine.SendFetch
 	for _, ev := range l.waiting {
 		ask = l.step(ev, ask)
 	}
+	ask = l.step(ev, ask)
 	l.waiting = l.waiting[:0]
 	if ask != nil {
 		l.fetch(*ask)

@@ -62,6 +62,7 @@ type Process struct {
 	fetch    fetchers
 	sender   sender
 	writes   map[task.ID]*lane
+	turn     task.Turn
 }
 
 // LifeKey names one life of a task.

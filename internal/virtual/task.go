@@ -49,6 +49,7 @@ func (p *Process) startTask(a engine.StartTask) {
 	if p.cfg.NewTask != nil {
 		c = p.cfg.NewTask(c)
 	}
+	c.Turn = func(id task.ID, take bool) bool { return p.turn.Ask(p.World.Now, id, take) }
 	c.Seed = p.World.Rand.Uint64()
 	s := p.Stores[LifeKey{a.Task, a.Stores}]
 	if s != nil {
