@@ -2,6 +2,8 @@ package task
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -315,4 +317,65 @@ func TestRegressionWhatIsNoRecordIsNotRunWhenItIsRedriven(t *testing.T) {
 			require.EqualValues(t, 1, b.committed["redrive"].Offset)
 		}
 	}
+}
+
+// What is put aside is bounded in bytes as well as in records: then the task waits, and goes on when there is room.
+func TestParkedBytesAreBounded(t *testing.T) {
+	for _, p := range []retry.Policy{
+		retry.KeyOrdered(steady, retry.NoBreaker(), retry.Parked(1000, 2000)), retry.Parallel(steady, retry.NoBreaker(), retry.Parked(1000, 2000)),
+	} {
+		b := newBed(t, p)
+		var all []string
+		for i := range 8 {
+			v := fmt.Sprintf("x%0700d", i)
+			b.fails[v] = 1
+			all = append(all, fmt.Sprintf("k%d:%s", i, v))
+		}
+		b.bring(all...)
+		require.LessOrEqual(t, b.stats().Bytes, int64(2000+800), "the one that fills it is the last")
+		require.Equal(t, 3, b.stats().Parked)
+		require.Contains(t, b.stats().Why, "bad value", "the task waits for the one that finds no room")
+		b.until(40)
+		b.commitNow()
+		require.Zero(t, b.stats().Parked)
+		require.Zero(t, b.stats().Bytes)
+		require.EqualValues(t, 8, b.committed["in"].Offset)
+	}
+}
+
+// Retries that take long never take more than their share of the workers from what is new, however much of that comes and goes meanwhile.
+func TestRetriesThatTakeLongLeaveRoomForWhatIsNew(t *testing.T) {
+	y := newYard(t, retry.Parallel(retry.Workers(4), steady, retry.NoBreaker(), retry.Backoff(time.Hour, time.Hour)))
+	for i := range 40 {
+		v := fmt.Sprint("slow", i)
+		y.fails[v] = 1
+		y.bring(fmt.Sprintf("s%d:%s", i, v))
+		y.drain(false)
+	}
+	require.Equal(t, 40, y.stats().Parked)
+	y.now = y.now.Add(2 * time.Hour)
+	slow := func() (n int) {
+		for _, it := range y.handed {
+			if strings.HasPrefix(string(it.Record.Value), "slow") {
+				n++
+			}
+		}
+		return n
+	}
+	done, brought := 0, 0
+	for done < 600 {
+		if brought-done < 12 { // something new is there all the time
+			var fresh []string
+			for range 20 {
+				fresh = append(fresh, fmt.Sprintf("f%d:new%d", brought%10, brought))
+				brought++
+			}
+			y.bring(fresh...)
+		}
+		require.LessOrEqual(t, slow(), 2, "a quarter of what is handed out, after %d", done)
+		// What is new is done at once, what is slow is not.
+		y.turn(slices.IndexFunc(y.handed, func(it *Item) bool { return !strings.HasPrefix(string(it.Record.Value), "slow") }))
+		done++
+	}
+	require.Equal(t, 2, slow(), "and that they have")
 }

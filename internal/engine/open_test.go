@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -71,6 +72,29 @@ func TestRegressionMapOfDoneOffsetsEndsWithTheLog(t *testing.T) {
 		require.Equal(t, []int64{42}, s.Positions)
 		require.Equal(t, []retry.Metadata{c.said}, s.Committed)
 		require.EqualValues(t, 777, s.StreamTime)
+	}
+}
+
+// Strimzi canary #19: with the latest offset as the beginning, the first record ever was missed where its topic had just been created. What is
+// redriven first lies in its topic before anything of that is committed.
+func TestRegressionFirstRedriveEverIsNotMissed(t *testing.T) {
+	for _, reset := range []Reset{ResetLatest, ResetStop} {
+		redrive0 := task.TopicPartition{Topic: "in-redrive"}
+		w := newWorld(t, func(cfg *Config) {
+			spec := *cfg.Specs[0]
+			spec.Inputs = append(slices.Clone(spec.Inputs), task.Input{Topic: redrive0.Topic, Redrives: 1})
+			cfg.Specs = append([]*task.Spec{&spec}, cfg.Specs[1:]...)
+			cfg.NoOffset = func(string) Reset { return reset }
+		})
+		w.step(Start{})
+		w.step(TopicsReady{Partitions: map[string]int32{"in": 2, "words": 1, "log": 1, redrive0.Topic: 2}})
+		w.step(Member{group.CoordinatorFound{Req: w.find(), Addr: coordinator}})
+		w.assign([]task.ID{id00})
+		w.step(OffsetsFetched{Request: latest[FetchOffsets](w).Request, Offsets: map[task.TopicPartition]CommittedOffset{in0: {Offset: 42}, redrive0: {Offset: -1}}})
+		l := latest[ListOffsets](w)
+		require.Equal(t, []task.TopicPartition{redrive0}, l.Parts)
+		w.listed(l, 0, 3)
+		require.Equal(t, []int64{42, 0}, only[StartTask](w).Positions)
 	}
 }
 
