@@ -51,6 +51,7 @@ func TestFailuresAreSeenFromOutside(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, streams.RecordParked, e.State)
 	require.Equal(t, "fallible", e.Node)
+	require.Equal(t, "refused", e.Error)
 	_, err = r.app.Explain(b.ctx(), in, 7, 0)
 	require.ErrorIs(t, err, streams.ErrNotHere)
 	_, err = r.app.Explain(b.ctx(), "other", 0, 0)

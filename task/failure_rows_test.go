@@ -2,6 +2,7 @@ package task
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -233,4 +234,49 @@ func TestExplain(t *testing.T) {
 	require.Contains(t, o.owner.Explain(0, 0).String(), "head, failed 1 times")
 	require.Contains(t, o.owner.Explain(0, 1).String(), "the task takes nothing before 1970-01-01T00:16:40.1Z: ")
 	require.Contains(t, o.owner.Explain(0, 1).String(), "no answer")
+}
+
+// Dead letters of one key lie in one partition, that of its hash: whoever follows the topic has them in their order.
+func TestDeadLettersLieByTheirKey(t *testing.T) {
+	for _, p := range []retry.Policy{
+		retry.Ordered(steady, retry.Attempts(1), retry.ThenDeadLetter()), retry.Parallel(steady, retry.Attempts(2), retry.ThenDeadLetter(), retry.NoBreaker()),
+	} {
+		b := newBed(t, p)
+		b.fails["x"] = -1
+		want := map[string]int{}
+		for _, key := range []string{"a", "b", "c", "d", "e", "f"} {
+			b.bring(key + ":x")
+			want[fmt.Sprintf("dlq-%d", PartitionFor([]byte(key), 2))]++
+		}
+		b.until(20)
+		require.Len(t, want, 2)
+		for partition, n := range want {
+			require.Len(t, b.out[partition], n, partition)
+		}
+	}
+}
+
+// An outage is a state of the task: it is released at once, and nothing that waits is lost.
+func TestReleaseWhileTheBreakerIsOpen(t *testing.T) {
+	b := newBed(t, retry.KeyOrdered(steady, retry.Breaker(3, time.Minute)))
+	var all []string
+	for i := range 6 {
+		v := fmt.Sprint("v", i)
+		b.fails[v] = 1
+		all = append(all, fmt.Sprintf("k%d:%s", i, v))
+	}
+	b.bring(all...)
+	require.Equal(t, "open", b.stats().Breaker)
+	require.NotZero(t, b.stats().Waits)
+	b.step(Release{})
+	require.Equal(t, StateReleased, b.owner.State())
+	require.EqualValues(t, 3, b.committed["in"].Offset, "what was put aside before")
+	b.crash()
+	b.bring(all[3:]...)
+	for i := 0; i < 200 && len(strings.Fields(b.outs())) < 6; i++ {
+		b.until(1)
+	}
+	b.commitNow()
+	require.Len(t, strings.Fields(b.outs()), 6)
+	require.EqualValues(t, 6, b.committed["in"].Offset)
 }

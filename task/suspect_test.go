@@ -194,3 +194,44 @@ func TestTaskThatIsLostGivesItsTurnBack(t *testing.T) {
 	b.step(Lost{})
 	require.False(t, held)
 }
+
+// A record that comes back with an error has not ended the process: deaths from before that do not count against it any more.
+func TestRecordThatComesBackBeginsAnew(t *testing.T) {
+	b := newBed(t, retry.Ordered(steady, retry.Attempts(retry.Forever), retry.ThenDeadLetter()))
+	b.cfg.CommitInterval, b.cfg.Announce = time.Second, true
+	records := []string{"a:x", "a:1"}
+	live := func(then func()) {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			b.crash()
+			b.bringFrom(records)
+			then()
+		}()
+		<-done
+	}
+	b.fails["x"], b.how["x"] = -1, errKill
+	for b.owner == nil || b.owner.t.failure.suspects.inputs[0].deaths == 0 {
+		require.Less(t, b.ran["x"], 6)
+		live(func() { b.until(3) })
+		b.crash() // looks whether it is known by now, and gets nothing to do
+	}
+	require.Equal(t, 1, b.owner.t.failure.suspects.inputs[0].deaths)
+	b.how["x"] = errBad
+	live(func() {
+		tried := b.ran["x"]
+		for b.ran["x"] == tried {
+			b.until(1)
+		}
+		b.commitNow()
+		b.how["x"] = errKill
+		b.until(10)
+	})
+	b.fails["x"] = 0
+	b.crash()
+	b.bringFrom(records)
+	b.until(10)
+	b.commitNow()
+	require.Zero(t, b.letters(), "it has ended the process once since then")
+	require.EqualValues(t, 2, b.committed["in"].Offset)
+}
