@@ -21,7 +21,7 @@ type Task struct {
 	crew    *Crew
 	waiting []*task.Item // for a worker
 	busy    int          // workers
-	calls   int          // of Cancel so far
+	cancels int          // so far
 }
 
 // tellTask puts an event into a task's mailbox. One for a task that has ended is dropped.

@@ -17,13 +17,21 @@ func (t *Task) attend() {
 	for ; t.busy < t.crew.most && len(t.waiting) > 0; t.busy++ {
 		it := t.waiting[0]
 		t.waiting = t.waiting[1:]
-		p.World.After(p.hop(), p, func() { t.run(it) })
+		cancels := t.cancels
+		p.World.After(p.hop(), p, func() { t.run(it, cancels == t.cancels) })
 	}
 }
 
-func (t *Task) run(it *task.Item) {
+// run lets a worker run an item, unless it was cancelled before.
+func (t *Task) run(it *task.Item, wanted bool) {
 	p := t.Process
 	if t.closed {
+		return
+	}
+	if !wanted {
+		t.busy--
+		t.finish(t.crew.Refuse(it))
+		t.attend()
 		return
 	}
 	p.starting, p.manning = t, true
@@ -54,6 +62,7 @@ func (t *Task) finish(r *task.Result, err error) {
 func (t *Task) cancel() {
 	waiting := t.waiting
 	t.waiting = nil
+	t.cancels++
 	for _, it := range waiting {
 		t.finish(t.crew.Refuse(it))
 	}
