@@ -63,21 +63,28 @@ func newFailing(cfg Config, m *mood) failing {
 		return f
 	}
 	refused := newRefused(cfg, m)
-	f.policy = newPolicy(rng, len(refused) > 0)
-	if cfg.Recover {
+	more := rand.New(rand.NewPCG(cfg.Seed, 0x776f726b)) // of its own, so that all else is drawn as before
+	f.policy = newPolicy(rng, len(refused) > 0, retry.Workers([]int{1, 1, 2, 4}[more.IntN(4)]))
+	switch {
+	case cfg.Recover:
 		f.policy = parallel(rng, len(refused) > 0)
+	case more.IntN(6) == 0 && !cfg.Calm && !m.planned:
+		f.policy = retry.Stop(retry.Inline(1 + more.IntN(2)))
 	}
 	f.set = f.policy.Settings()
 	if m.planned && f.aside() && m.policy.AcceptableLag > 0 { // what is put aside makes changelogs longer, and that is nothing that a plan fails over
 		m.policy.AcceptableLag = max(m.policy.AcceptableLag, 60)
 	}
 	rare := []float64{0.02, 0.1, 0.4}[rng.IntN(3)]
+	if f.stops() { // each takes a rebalance or two
+		rare = 0.03
+	}
 	for i := range f.fates {
 		if rng.Float64() < rare {
 			f.fates[i] = f.newFate(rng)
 		}
 	}
-	if cfg.Calm || m.planned {
+	if cfg.Calm || m.planned || f.stops() {
 		return f
 	}
 	for _, id := range refused {
@@ -117,8 +124,11 @@ func ends(pick func(...retry.Option) retry.Option, refused bool) []retry.Option 
 	return []retry.Option{end, retry.OnProduce(retry.Ordered(retry.Attempts(1), end))}
 }
 
+// stops says that each record that fails ends its process, which is started again by whoever looks after it.
+func (f *failing) stops() bool { return f.policy.Named() && f.set.Mode == retry.ModeStop }
+
 // newPolicy draws what becomes of records that fail.
-func newPolicy(rng *rand.Rand, refused bool) retry.Policy {
+func newPolicy(rng *rand.Rand, refused bool, workers retry.Option) retry.Policy {
 	pick := func(of ...retry.Option) retry.Option { return of[rng.IntN(len(of))] }
 	first := []time.Duration{10 * time.Millisecond, 100 * time.Millisecond, 400 * time.Millisecond}[rng.IntN(3)]
 	options := []retry.Option{
@@ -131,9 +141,9 @@ func newPolicy(rng *rand.Rand, refused bool) retry.Policy {
 	case 0:
 		return retry.Ordered(append(options, attempts)...)
 	case 1:
-		return retry.Parallel(append(options, attempts, breaker, pick(retry.Parked(3, 1<<20), retry.Parked(1000, 1<<20)))...)
+		return retry.Parallel(append(options, attempts, breaker, pick(retry.Parked(3, 1<<20), retry.Parked(1000, 1<<20)), workers)...)
 	}
-	return retry.KeyOrdered(append(options, attempts, breaker,
+	return retry.KeyOrdered(append(options, attempts, breaker, workers,
 		pick(retry.Depth(2), retry.Depth(1000)), pick(retry.WithFollowers(retry.FollowersGoOn), retry.WithFollowers(retry.FollowersToo)))...)
 }
 
@@ -148,7 +158,10 @@ func parallel(rng *rand.Rand, refused bool) retry.Policy {
 
 func (f *failing) newFate(rng *rand.Rand) fate {
 	all := []fateKind{fails, fails, fails, panics, waits, named, refuses, leaves}
-	if f.set.Attempts > 0 {
+	switch {
+	case f.stops(): // and is to get on all the same
+		all = []fateKind{fails, fails, panics, waits, named, leaves}
+	case f.set.Attempts > 0:
 		all = append(all, lasts)
 	}
 	return fate{kind: all[rng.IntN(len(all))], times: 1 + rng.IntN(4), late: rng.IntN(2) == 0}
@@ -161,6 +174,9 @@ func (f *failing) aside() bool {
 
 // mayFail says that a record may fail for good: by itself, of what another one does, or in an outage.
 func (f *failing) mayFail(id int) bool {
+	if f.stops() {
+		return f.fates[id].kind == leaves
+	}
 	switch t := f.fates[id]; t.kind {
 	case lasts, refuses, leaves, deadly, poisons:
 		return true

@@ -191,7 +191,8 @@ func (h *host) exited(err error) {
 	// core loop does not go by that here, so it takes a record that is sent once more after a jump for one that is not known again.
 	var refused *engine.ProduceError
 	failed = failed || errors.As(err, &refused) && refused.Code == kcode.InvalidTimestamp && (h.p.shutting || h.p.jumped)
-	if err != nil && !failed {
+	stopped := h.w.failing.stops() && ofRecord(err)
+	if err != nil && !failed && !stopped {
 		h.w.violated("%s ended: %v", h.p.name, err)
 		return
 	}
@@ -206,7 +207,16 @@ func (h *host) exited(err error) {
 		}
 		return
 	}
-	h.w.saw(Closed)
+	if stopped {
+		h.w.fault("a record stops the application of %s", h.name())
+		h.w.saw(RecordStopped)
+		if h.w.healed {
+			h.w.oracle.rounds.stops++
+		}
+		h.w.After(h.w.UpTo(time.Second), nil, h.start)
+	} else {
+		h.w.saw(Closed)
+	}
 	if h.full || troubled { // it may have ended without waiting for the disk; what was not flushed is lost
 		h.lose()
 	} else {
@@ -220,6 +230,12 @@ func (h *host) exited(err error) {
 		h.w.saw(ClosedWiped)
 		h.wipe()
 	}
+}
+
+// ofRecord says that an application ended over a record.
+func ofRecord(err error) bool {
+	e, is := errors.AsType[*task.Error](err)
+	return is && (e.Kind == task.KindProcess || e.Kind == task.KindPanic)
 }
 
 func (h *host) name() string { return fmt.Sprintf("%c%d", 'A'+h.n, h.started) }

@@ -73,6 +73,7 @@ const (
 	ColdRestore                    // an owner had to restore what it was to run
 	Cleaned                        // the state of a task that nobody used was deleted
 	RecordFailed                   // the application could not count a record
+	RecordStopped                  // a record that failed ended its application, as the policy says
 	RecordKilled                   // a record ended the process with it
 	Outage                         // a record met an outage of what the application depends on
 	RecordParked                   // a record was put aside
@@ -100,7 +101,7 @@ var kindNames = [kinds]string{
 	"process added", "drain", "scale-in", "rolling restart", "upgrade", "leader killed", "learner killed", "learned owner killed", "standby's directory lost",
 	"coordinator moved amid a move", "slow reads of a changelog", "stuck reads of a changelog", "learner stalled", "board request lost", "board request late",
 	"task learned", "copy promoted", "task handed over", "needless pause", "release overdue", "standby took over", "owner became standby",
-	"cold restore", "state cleaned", "record failed", "record killed a process", "outage", "record put aside", "record recovered", "dead letter",
+	"cold restore", "state cleaned", "record failed", "record stopped its application", "record killed a process", "outage", "record put aside", "record recovered", "dead letter",
 	"dead letter of a killer", "record put aside and read again", "breaker opened", "gap", "gap of gaps", "gap closed", "retention overtook a replay",
 	"range lost", "range lost on one path", "result refused",
 }

@@ -28,6 +28,7 @@ type rounds struct {
 	cold    map[learner]bool // in that plan
 	late    bool             // a task was not released in time for the next one
 	heal    int32            // the generation when the faults were over
+	stops   int              // since then, of applications over a record
 }
 
 // learner is a task that a member learns.
@@ -139,7 +140,8 @@ func (r *rounds) whole() {
 			w.violated("%s does not have the plan of generation %d", nameOf(p), g.Generation)
 		}
 	}
-	if most := int(w.cfg.Parts)*(1+w.mood.policy.Standbys)*2 + 2*len(w.hosts) + 4; int(g.Generation-r.heal) > most {
+	// Who stops over a record leaves, joins again, and has its tasks back.
+	if most := int(w.cfg.Parts)*(1+w.mood.policy.Standbys)*2 + 2*len(w.hosts) + 4 + 4*r.stops; int(g.Generation-r.heal) > most {
 		w.violated("%d rounds after the faults were over, of at most %d", g.Generation-r.heal, most)
 	}
 	if r.current == nil {
