@@ -47,7 +47,7 @@ const (
 	mark        = "!"
 	oursPrefix  = mark + "1"
 	flagTime    = 1 << 0 // uvarint
-	flagHead    = 1 << 1 // uvarint, varint, varint, uvarint
+	flagHead    = 1 << 1 // uvarint, varint, varint
 	flagRunning = 1 << 2
 	flagCounts  = 1 << 3 // starts and deaths, uvarints
 	flagSuspect = 1 << 4 // uvarint
@@ -56,11 +56,12 @@ const (
 	flagMore    = 1 << 7 // which the first version took for one that it did not know
 
 	moreTopic = 1 << 0 // the id
-	moreLater = ^moreTopic & 0xff
+	moreWait  = 1 << 1 // of the head, uvarint
+	moreLater = ^(moreTopic | moreWait) & 0xff
 
 	offsetBytes = 8
 	// fieldBytes is what the fields take at most, with the checksum.
-	fieldBytes = 96
+	fieldBytes = 104
 	// maxBody is how many bytes fit behind the prefix.
 	maxBody = (MaxMetadata - len(oursPrefix)) / 2 * pairBits / 8
 )
@@ -128,9 +129,16 @@ func (m *Metadata) plain() bool {
 func (m *Metadata) appendFields(dst []byte, width int64) []byte {
 	at := len(dst)
 	dst = append(dst, 0)
+	more := byte(0)
 	if m.Topic != (TopicID{}) {
+		more |= moreTopic
+	}
+	if m.Head != nil {
+		more |= moreWait
+	}
+	if more != 0 {
 		dst[at] |= flagMore
-		dst = append(dst, moreTopic)
+		dst = append(dst, more)
 	}
 	dst = binary.AppendUvarint(dst, uint64(width))
 	if m.StreamTime >= 0 {
@@ -142,7 +150,6 @@ func (m *Metadata) appendFields(dst []byte, width int64) []byte {
 		dst = binary.AppendUvarint(dst, countOf(h.Attempt))
 		dst = binary.AppendVarint(dst, h.First)
 		dst = binary.AppendVarint(dst, h.Due)
-		dst = binary.AppendUvarint(dst, uint64(max(h.Wait, 0)))
 	}
 	if m.Running {
 		dst[at] |= flagRunning
@@ -158,6 +165,9 @@ func (m *Metadata) appendFields(dst []byte, width int64) []byte {
 	}
 	if m.Topic != (TopicID{}) {
 		dst = append(dst, m.Topic[:]...)
+	}
+	if h := m.Head; h != nil {
+		dst = binary.AppendUvarint(dst, uint64(max(h.Wait, 0)))
 	}
 	return dst
 }

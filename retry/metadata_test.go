@@ -310,3 +310,15 @@ func TestMetadataOfAHalfReset(t *testing.T) {
 	require.False(t, retry.Ours(ended), "Kafka Streams writes the same")
 	require.False(t, retry.Ours(""))
 }
+
+// A commit of before the wait was said bounds it by the times that it has.
+func TestHeadOfACommitWithoutItsWait(t *testing.T) {
+	for text, head := range map[string]retry.Head{
+		`!1CARt]Q_+QNMA`: {Attempt: 2, First: 5, Due: 12, Wait: 7},
+		`!1CAQAJH66?;dB`: {Attempt: 2, First: 12, Due: 5},
+	} {
+		read, err := retry.ParseMetadata(text, 10, 20)
+		require.NoError(t, err)
+		require.Equal(t, &head, read.Head)
+	}
+}

@@ -111,7 +111,8 @@ func readFields(r *reader, flags, more byte, offset int64) Metadata {
 		m.StreamTime = upTo(r, math.MaxInt64)
 	}
 	if flags&flagHead != 0 {
-		m.Head = &Head{Attempt: r.int(), First: r.varint(), Due: r.varint(), Wait: upTo(r, math.MaxInt64)}
+		m.Head = &Head{Attempt: r.int(), First: r.varint(), Due: r.varint()}
+		m.Head.Wait = max(m.Head.Due-m.Head.First, 0) // the most that it can have been by one clock, where a commit of before does not say
 	}
 	m.Running = flags&flagRunning != 0
 	if flags&flagCounts != 0 {
@@ -122,6 +123,12 @@ func readFields(r *reader, flags, more byte, offset int64) Metadata {
 	}
 	if more&moreTopic != 0 {
 		copy(m.Topic[:], r.take(uint64(len(m.Topic))))
+	}
+	if more&moreWait != 0 {
+		wait := upTo(r, math.MaxInt64)
+		if m.Head != nil {
+			m.Head.Wait = wait
+		}
 	}
 	return m
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"maps"
 
+	"github.com/understudy-streams/understudy/retry"
 	"github.com/understudy-streams/understudy/task"
 )
 
@@ -27,7 +28,7 @@ func (e *Engine) recognized(ids map[string]topicID) map[string]topicID {
 // replaced takes in the id of a topic that exists, and reports whether it is another one than before.
 func (e *Engine) replaced(topic string, id topicID) bool {
 	was := e.ids[topic]
-	if !e.reads(topic) || id == was || id == (topicID{}) || was == (topicID{}) || e.past[id] {
+	if !e.reads(topic) || !retry.TopicID(id).Other(was) || e.past[id] {
 		return false
 	}
 	if e.past == nil {
@@ -47,9 +48,7 @@ func (e *Engine) replaced(topic string, id topicID) bool {
 
 // another says that a life was opened for another topic than the one that has the name of its input now.
 func (e *Engine) another(l *life, input int) bool {
-	topic := l.spec.Inputs[input].Topic
-	was, is := l.ids[input], e.ids[topic]
-	return was != is && was != (topicID{}) && is != (topicID{})
+	return retry.TopicID(l.ids[input]).Other(e.ids[l.spec.Inputs[input].Topic])
 }
 
 // outlived says that a partition which a life commits is not there any more: its topic is another one by now.
