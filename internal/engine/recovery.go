@@ -132,9 +132,6 @@ func (e *Engine) overtaken(r *route, first, end int64) {
 		return
 	}
 	input := r.src.Index - len(l.spec.Inputs)
-	if first <= r.offset && r.offset <= end {
-		return // it is there: whoever was asked did not know of it yet
-	}
 	hi := l.gap(input).replay.Hi
 	next := first
 	if r.offset > end { // what the gap had is not there any more, and others will get its offsets

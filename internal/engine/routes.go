@@ -303,10 +303,12 @@ func (rs *routes) listed(e *Engine, ev OffsetsListed) bool {
 			continue
 		}
 		r.lost, r.listing = false, false
-		switch first, end := ev.Earliest[tp], ev.End[tp]; r.purpose {
-		case Restore:
+		switch first, end := ev.Earliest[tp], ev.End[tp]; {
+		case r.purpose == Restore:
 			e.relistRestore(r, first, end)
-		case Recover:
+		case first <= r.offset && r.offset <= end: // whoever was asked did not know of it yet
+			rs.notBefore = e.now.Add(e.cfg.Backoff)
+		case r.purpose == Recover:
 			e.overtaken(r, first, end)
 		default:
 			e.outOfRange(r, first, end)
@@ -331,10 +333,6 @@ func (e *Engine) relistRestore(r *route, first, end int64) {
 // outOfRange applies the policy to an input whose offset is not in the log. It is never silent.
 func (e *Engine) outOfRange(r *route, first, end int64) {
 	tp := r.src.TopicPartition
-	if first <= r.offset && r.offset <= end { // whoever was asked did not know of it yet
-		e.routes.notBefore = e.now.Add(e.cfg.Backoff)
-		return
-	}
 	policy := e.cfg.OutOfRange(tp.Topic)
 	at := first
 	switch policy {
