@@ -77,6 +77,7 @@ type batch struct {
 	bytes   int
 	by      writer // that it was last sent under
 	onWay   bool
+	doubt   bool // it may have been appended, nobody knows
 }
 
 // lane is the way to one partition.
@@ -122,7 +123,7 @@ func (l *lane) take(limit int) *batch {
 		b = &batch{}
 	}
 	l.spare = nil
-	b.pieces, b.groups, b.records, b.bytes, b.onWay = b.pieces[:0], b.groups[:0], 0, 0, false
+	b.pieces, b.groups, b.records, b.bytes, b.onWay, b.doubt = b.pieces[:0], b.groups[:0], 0, 0, false, false
 	n := 0
 	for n < len(l.queue) {
 		p := &l.queue[n]

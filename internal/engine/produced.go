@@ -63,8 +63,10 @@ func (s *Sender) produced(ev Produced) {
 			}
 		}
 		l.sent.onWay = false
-		l.dropOrphan()
-		if l.sent != nil {
+		l.sent.doubt = l.sent.doubt || inDoubt(part.Code)
+		if l.orphaned() {
+			s.answeredOrphan(l, part.Code)
+		} else {
 			s.answered(l, part)
 		}
 	}
@@ -102,6 +104,16 @@ func (s *Sender) answered(l *lane, p ProducedPart) {
 	default:
 		s.refused(l, p)
 	}
+}
+
+// inDoubt says that after such an answer a batch may have been appended, or may be later: the request may be on its way still, and a leader that
+// ceases to be one may have appended it.
+func inDoubt(c kcode.Code) bool {
+	switch c {
+	case kcode.NetworkException, kcode.RequestTimedOut, kcode.NotEnoughReplicasAppended, kcode.NotLeaderOrFollower, kcode.KafkaStorageError, kcode.Unknown:
+		return true
+	}
+	return false
 }
 
 // oddTries is how often a batch is sent again that the broker refuses without a reason that says for how long: for about 10 s.
@@ -173,15 +185,14 @@ func (s *Sender) refused(l *lane, p ProducedPart) {
 			s.do(ProduceFailed{Task: o.key.task, Epoch: o.key.epoch, Err: err})
 		}
 	}
-	// The sequence is free, but nothing more may follow in order from these owners, nor what they hand over before they hear of it: an ack of
-	// that would count for what is lost.
-	l.spare, l.sent = nil, nil
+	// Nothing more may follow in order from these owners, nor what they hand over before they hear of it: an ack of that would count for what is
+	// lost.
+	s.giveUp(l)
 	for i := range b.pieces {
 		if o := b.pieces[i].owner; !o.gone {
 			s.end(o.key)
 		}
 	}
-	l.tries, l.retryAt, l.missing = 0, time.Time{}, time.Time{}
 }
 
 func (s *Sender) leaders(ev LeadersKnown) {

@@ -303,7 +303,7 @@ func (s *Sender) end(key ownerKey) {
 	delete(s.owners, key)
 	for _, l := range s.order {
 		l.forget(o)
-		l.dropOrphan()
+		s.dropOrphan(l)
 	}
 }
 

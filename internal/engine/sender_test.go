@@ -317,6 +317,28 @@ func TestSenderGivesUpATopicThatStaysAway(t *testing.T) {
 	require.Empty(t, b.acks)
 }
 
+// What nobody knows to be appended may be: whatever follows in the partition goes under another id, or the broker could take it for that.
+func TestSenderAfterABatchThatMayHaveBeenAppended(t *testing.T) {
+	b := newSenderBench(t, SenderConfig{Linger: time.Nanosecond})
+	b.ready(map[task.TopicPartition]int32{out0: 1})
+	b.step(EffectsMade{effects(id00, 1, 1, 1, 10, out0)})
+	b.step(LeadersKnown{Leaders: map[task.TopicPartition]int32{out0: 1}})
+	b.after(time.Millisecond)
+	b.answer(b.last(), kcode.NetworkException, -1)
+	for range 20 { // the topic is gone
+		b.step(LeadersKnown{})
+		b.after(time.Second)
+	}
+	require.Len(t, b.bad, 1)
+
+	b.step(EffectsMade{effects(id01, 1, 1, 1, 10, out0)})
+	b.step(ProducerIDGiven{ID: 9})
+	b.step(LeadersKnown{Leaders: map[task.TopicPartition]int32{out0: 1}})
+	b.after(2 * time.Second)
+	require.Equal(t, int64(9), b.to(out0).ProducerID)
+	require.Zero(t, b.to(out0).FirstSequence)
+}
+
 func TestSenderATopicThatOnlyABrokerDoesNotKnowIsNotGivenUp(t *testing.T) {
 	b := newSenderBench(t, SenderConfig{BatchBytes: 1})
 	b.step(EffectsMade{effects(id00, 1, 1, 1, 10, out0)})

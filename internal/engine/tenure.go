@@ -3,6 +3,7 @@ package engine
 import (
 	"hash/fnv"
 	"slices"
+	"time"
 
 	"github.com/understudy-streams/understudy/internal/kcode"
 	"github.com/understudy-streams/understudy/task"
@@ -56,12 +57,12 @@ func (s *Sender) begin(ev Tenure) {
 	by := writerOf(ev.TopicPartition, ev.Generation)
 	if l.tenure != nil && l.tenure.writer == by { // another life of the same grant: its batches follow those before
 		l.tenure.end = ev.End
-		l.dropOrphan()
+		s.dropOrphan(l)
 		return
 	}
 	l.tenure = &tenure{writer: by, end: ev.End}
 	l.seq, l.tries = 0, 0
-	l.dropOrphan()
+	s.dropOrphan(l)
 }
 
 // owned says that a lane has a writer of its own.
@@ -75,12 +76,41 @@ func (s *Sender) writer(l *lane) writer {
 	return writer{s.pid, s.epoch}
 }
 
-// dropOrphan drops the batch of a lane that is not on the way if nobody waits for it any more. Only where the next batch has a tenure of its
-// own: elsewhere the sequence may be used already. A life that is over writes nothing more: the task may be somebody else's.
-func (l *lane) dropOrphan() {
-	if b := l.sent; b != nil && !b.onWay && l.tenure != nil && !slices.ContainsFunc(b.pieces, func(p piece) bool { return !p.owner.gone }) {
-		l.sent = nil
+// orphaned says that nobody waits any more for the batch of a lane. Only where the next batch has a tenure of its own is it given up then:
+// elsewhere it goes on, until its sequence is known to be used or free. A life that is over writes nothing more: the task may be somebody else's.
+func (l *lane) orphaned() bool {
+	return l.sent != nil && l.tenure != nil && !slices.ContainsFunc(l.sent.pieces, func(p piece) bool { return !p.owner.gone })
+}
+
+// dropOrphan drops the batch of a lane if it is not on the way, and nobody waits for it.
+func (s *Sender) dropOrphan(l *lane) {
+	if l.orphaned() && !l.sent.onWay {
+		s.giveUp(l)
 	}
+}
+
+// giveUp drops the batch of a lane. Its writer may go on, as in another life of the same grant: were the sequence used then, the broker would
+// take the next batch for this one, and drop it. So where nobody knows, another writer has to go on.
+func (s *Sender) giveUp(l *lane) {
+	b := l.sent
+	l.spare, l.sent = nil, nil
+	l.tries, l.retryAt, l.missing = 0, time.Time{}, time.Time{}
+	switch {
+	case !b.doubt || b.by != s.writer(l):
+	case l.owned():
+		s.forsake(l)
+	default:
+		s.newProducerID()
+	}
+}
+
+// answeredOrphan ends a batch that nobody waits for any more, and counts it if it was appended.
+func (s *Sender) answeredOrphan(l *lane, c kcode.Code) {
+	if c == kcode.None || c == kcode.DuplicateSequence {
+		l.done(s.writer(l))
+		return
+	}
+	s.giveUp(l)
 }
 
 // answeredOwned decides what an answer to a batch of a tenure means. It reports false if it means what it means everywhere.
@@ -99,6 +129,7 @@ func (s *Sender) answeredOwned(l *lane, p ProducedPart) bool {
 		return false
 	}
 	s.forsake(l) // the broker takes us for a writer that was here before, or has lost what it knew, or wants ids that it gave
+	s.retry(l)
 	return true
 }
 
@@ -112,7 +143,6 @@ func (s *Sender) fenced(l *lane) {
 	}
 	if s.lease.IsZero() || t.confirmed >= confirmations {
 		s.forsake(l)
-		return
 	}
 	s.retry(l)
 }
@@ -133,5 +163,4 @@ func (s *Sender) leased(until Leased) {
 func (s *Sender) forsake(l *lane) {
 	l.tenure.forsaken, l.seq = true, 0
 	s.newProducerID()
-	s.retry(l)
 }

@@ -133,6 +133,7 @@ func TestForsakenTenureEndsWithItsTask(t *testing.T) {
 
 			b.step(Tenure{TopicPartition: log0, Generation: 10, End: 20})
 			b.step(EffectsMade{effects(id00, 2, 1, 1, 10, log0)})
+			b.step(ProducerIDGiven{ID: 11}) // where the batch may have been appended
 			b.step(LeadersKnown{Leaders: map[task.TopicPartition]int32{log0: 1, out0: 1}})
 			b.after(2 * time.Second)
 			require.Equal(t, writerOf(log0, 10), writer{b.to(log0).ProducerID, b.to(log0).Epoch})
@@ -155,6 +156,53 @@ func TestTenureFollowsAnotherInTheSameProcess(t *testing.T) {
 	require.Len(t, b.to(log0).Groups, 1)
 	b.answer(b.last(), kcode.None, 12)
 	require.Equal(t, uint64(2), b.acks[len(b.acks)-1].Epoch)
+}
+
+// A task that begins anew in the same grant goes on as the same writer. What its former life had on the way counts there: a broker that sees a
+// sequence again takes the batch for the one that it has, and says that it is appended.
+func TestTenureGoesOnInAnotherLife(t *testing.T) {
+	over := func(b *senderBench) { b.step(ForgetTask{Task: id00, Epoch: 1}) }
+	next := func(b *senderBench) { b.step(Tenure{TopicPartition: log0, Generation: 5, End: 12}) }
+	answer := func(code kcode.Code, at int64) func(b *senderBench) {
+		return func(b *senderBench) {
+			b.answers(ProducedPart{TopicPartition: log0, Code: code, BaseOffset: at}, ProducedPart{TopicPartition: out0, BaseOffset: 0})
+		}
+	}
+	appended, refused, unknown := answer(kcode.None, 10), answer(kcode.InvalidTimestamp, -1), answer(kcode.RequestTimedOut, -1)
+	for name, c := range map[string]struct {
+		steps    []func(b *senderBench)
+		sequence int32
+		ordinary bool // writer
+	}{
+		"appended before it is over":            {steps: []func(*senderBench){appended, over, next}, sequence: 2},
+		"appended between the two":              {steps: []func(*senderBench){over, appended, next}, sequence: 2},
+		"appended in the next life":             {steps: []func(*senderBench){over, next, appended}, sequence: 2},
+		"refused between the two":               {steps: []func(*senderBench){over, refused, next}},
+		"refused in the next life":              {steps: []func(*senderBench){over, next, refused}},
+		"nobody knows, before it is over":       {steps: []func(*senderBench){unknown, over, next}, ordinary: true},
+		"nobody knows, between the two":         {steps: []func(*senderBench){over, unknown, next}, ordinary: true},
+		"nobody knows, and the next life began": {steps: []func(*senderBench){over, next, unknown}, ordinary: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := tenured(t)
+			for _, step := range c.steps {
+				step(b)
+			}
+			b.step(EffectsMade{effects(id00, 2, 1, 2, 10, log0)})
+			want := writerOf(log0, 5)
+			if c.ordinary {
+				b.step(ProducerIDGiven{ID: 9})
+				want = writer{pid: 9}
+			}
+			b.step(LeadersKnown{Leaders: map[task.TopicPartition]int32{log0: 1, out0: 1}})
+			b.after(2 * time.Second)
+			require.Len(t, b.sent, 2)
+			require.Equal(t, want, writer{b.to(log0).ProducerID, b.to(log0).Epoch})
+			require.Equal(t, c.sequence, b.to(log0).FirstSequence)
+			b.answer(b.last(), kcode.None, 12)
+			require.Equal(t, uint64(2), b.acks[len(b.acks)-1].Epoch)
+		})
+	}
 }
 
 // Whoever is fenced waits for the group's word, and goes on only as long as it stays a member: then it is the group that began anew.

@@ -42,7 +42,7 @@ func TestFaults(t *testing.T) {
 			fmt.Sprint("-fault.rounds=", *faultRounds), fmt.Sprint("-fault.seed=", *faultSeed), fmt.Sprint("-test.short=", testing.Short()))
 		cmd.Env = append(os.Environ(), faultsEnv+"=1")
 		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, "%s", out)
+		require.NoError(t, err, "%s", telling(out))
 		require.Contains(t, string(out), "--- PASS: TestFaults")
 		for line := range strings.Lines(string(out)) {
 			if strings.Contains(line, "faults at") {
@@ -90,6 +90,17 @@ func TestFaults(t *testing.T) {
 	require.Positive(t, hits)
 }
 
+// telling is what the output of a test says of what went wrong.
+func telling(out []byte) string {
+	var b strings.Builder
+	for line := range strings.Lines(string(out)) {
+		if s := strings.TrimSpace(line); !strings.HasPrefix(s, "=== ") && !strings.HasPrefix(s, "--- PASS") {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
 // faultRun is the life of a database on a file system that fails once or from some time on.
 type faultRun struct {
 	t     *testing.T
@@ -98,6 +109,7 @@ type faultRun struct {
 	mem   *vfs.MemFS
 	model *crashModel
 	d     *Dir
+	db    *DB // once it is open on what fails
 	tasks [crashTasks]statestore.TaskStores
 
 	position      int64
@@ -159,9 +171,10 @@ func (r *faultRun) within(what string, f func() error) error {
 		return err
 	case <-time.After(400 * time.Millisecond):
 	}
-	if r.d.DB != nil && r.f.hit() > 0 {
-		// What hangs must be told, or whoever waits would not know for what.
-		require.Eventually(r.t, func() bool { return len(done) > 0 || r.d.DB.Health() != nil }, 10*time.Second, time.Millisecond, "%s hangs, and nothing is told", what)
+	if r.f.hit() > 0 {
+		if r.db != nil { // what hangs must be told, or whoever waits would not know for what
+			require.Eventually(r.t, func() bool { return len(done) > 0 || r.db.Health() != nil }, 10*time.Second, time.Millisecond, "%s hangs, and nothing is told", what)
+		}
 		r.f.lift()
 	}
 	select {
@@ -201,6 +214,7 @@ func (r *faultRun) run() {
 	fs := errorfs.Wrap(r.mem, r.f)
 	err := r.within("open", func() error { return r.open(fs) })
 	if err == nil {
+		r.db = r.d.DB
 		r.check("after the open", r.d)
 		r.f.enter("while running")
 		if err = r.work(); err != nil {
