@@ -68,6 +68,7 @@ type process struct {
 	generation int32          // of the last assignment that was applied
 	waiting    []waitingWrite // for room on the disk
 	runs       map[virtual.LifeKey]*taskRun
+	past       map[task.ID]*paths    // of the last life of a task that has ended: what it has said may come later
 	releases   map[task.ID]bool      // tasks that are told to let go
 	abandons   map[task.ID]time.Time // tasks that are told that they are lost, and since when
 	roles
@@ -108,7 +109,7 @@ func (h *host) start() {
 // newProcess is a process without its machines.
 func (h *host) newProcess() *process {
 	p := &process{
-		w: h.w, host: h, name: h.name(), runs: map[virtual.LifeKey]*taskRun{}, releases: map[task.ID]bool{}, abandons: map[task.ID]time.Time{},
+		w: h.w, host: h, name: h.name(), runs: map[virtual.LifeKey]*taskRun{}, past: map[task.ID]*paths{}, releases: map[task.ID]bool{}, abandons: map[task.ID]time.Time{},
 	}
 	p.spec = p.topology()
 	p.roles.init()
@@ -191,7 +192,7 @@ func (h *host) exited(err error) {
 	// core loop does not go by that here, so it takes a record that is sent once more after a jump for one that is not known again.
 	var refused *engine.ProduceError
 	failed = failed || errors.As(err, &refused) && refused.Code == kcode.InvalidTimestamp && (h.p.shutting || h.p.jumped)
-	stopped := h.w.failing.stops() && ofRecord(err)
+	stopped := h.w.failing.stops() && ofRecord(err) || h.w.oracle.diedOver(err)
 	if err != nil && !failed && !stopped {
 		h.w.violated("%s ended: %v", h.p.name, err)
 		return

@@ -40,7 +40,8 @@ type oracle struct {
 	commits    map[task.TopicPartition]commit // the last of each input
 	rounds     rounds
 	moves      Moves
-	cut        bool // the beginning of a changelog went away
+	cut        bool                   // the beginning of a changelog went away
+	named      map[suspect][]*process // whose last commit says that they are in the middle of a record, or were when they died
 }
 
 // commit is what was committed of an input.
@@ -68,7 +69,7 @@ func (o *oracle) init(w *world) {
 	*o = oracle{
 		w: w, logs: map[task.TopicPartition][]written{}, members: map[string]*process{}, runs: map[task.ID][]*process{},
 		last: map[task.ID]*process{}, input: newNumbers(w), split: newNumbers(w), counted: newNumbers(w), lost: newNumbers(w), outOfOrder: map[int32]bool{}, reached: map[task.TopicPartition]int64{},
-		rows: map[task.TopicPartition]boardRow{}, shownBy: map[readiness]bool{}, commits: map[task.TopicPartition]commit{},
+		rows: map[task.TopicPartition]boardRow{}, shownBy: map[readiness]bool{}, commits: map[task.TopicPartition]commit{}, named: map[suspect][]*process{},
 	}
 	o.rounds.o = o
 	o.failed.init(o)
@@ -101,6 +102,10 @@ func (o *oracle) answer(c *virtual.Call, r modelbroker.Response) {
 	case modelbroker.SyncGroupResponse:
 		if r.Code == kcode.None {
 			o.synced(c, r)
+		}
+	case modelbroker.HeartbeatResponse:
+		if p := of(c.Link.Process); p != nil && (r.Code == kcode.None || r.Code == kcode.RebalanceInProgress) {
+			p.evicted = time.Time{} // the coordinator that had removed it went before anybody had written that down
 		}
 	case modelbroker.ProduceResponse:
 		batches := c.Req.(modelbroker.ProduceRequest).Batches
@@ -191,6 +196,7 @@ func (o *oracle) committed(c modelbroker.Commit) {
 		o.w.violatedAt(tp, "a commit of %v says what nobody can read: %v", tp, err)
 	}
 	o.said(tp, c.Offset, m)
+	o.names(p, tp, m)
 	o.commits[tp] = commit{c.Offset, m}
 	for _, q := range o.runs[id] {
 		if q != p && !q.drowsy() && !q.abandoned(id) {
@@ -227,7 +233,7 @@ func (p *process) mayNotKnow() bool { return p.w.Now.Before(p.evicted) }
 
 // running notes that a task's owner may process from now on, and holds that against S1.
 func (o *oracle) running(p *process, id task.ID) {
-	if p.suspended {
+	if p.suspended && !p.releases[id] { // else it has not come to what it was told since
 		o.w.violatedTask(id, "%s begins to run task %v on a full disk", p.name, id)
 	}
 	for _, q := range o.runs[id] {

@@ -241,6 +241,11 @@ func TestOracleNotices(t *testing.T) {
 			w.oracle.rounds.joins("task 1_0 is learned")
 			w.oracle.rounds.plan()
 		}, "a round changes nothing, and was asked for because task 1_0 is learned"},
+		{"an application that ends over a record in the middle of which nobody has died", func(w *world, a, b *process) {
+			w.oracle.names(b, words, retry.Metadata{Running: true, Suspect: 7})
+			a.host.p = a
+			a.host.exited(&task.Error{Topic: topicWords, Offset: 7, Kind: task.KindCrash, Attempts: 2, Err: errFlaky})
+		}, "A1 ended"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -252,6 +257,25 @@ func TestOracleNotices(t *testing.T) {
 			require.ErrorContains(t, w.failed, c.says)
 		})
 	}
+}
+
+// Whoever has named a record and then one behind it, or none, has come through it.
+func TestOracleCountsDeaths(t *testing.T) {
+	w := newWorld(Config{Seed: 1}.withDefaults())
+	a, b := idle(w.hosts[0]), idle(w.hosts[1])
+	words := task.TopicPartition{Topic: topicWords}
+	over := func(deaths int) bool {
+		return w.oracle.diedOver(&task.Error{Topic: topicWords, Offset: 7, Kind: task.KindCrash, Attempts: deaths})
+	}
+	in := retry.Metadata{Running: true, Suspect: 7}
+	w.oracle.names(a, words, in)
+	w.oracle.names(b, words, in)
+	require.True(t, over(2))
+	require.False(t, over(3))
+	require.False(t, w.oracle.diedOver(errFlaky))
+	w.oracle.names(b, words, retry.Metadata{Running: true, Suspect: -1})
+	require.True(t, over(1))
+	require.False(t, over(2))
 }
 
 // One who was paused may not know yet what has happened; a moment after it woke it must.

@@ -67,7 +67,7 @@ func (o *oracle) loses(p *process, id task.ID, tp task.TopicPartition, from, to 
 	}
 }
 
-// pathsIn are those of the life of a task that is running in a process, nil if there is none.
+// pathsIn are those of the life of a task that is running in a process, or of the last that has, nil if there is none.
 func (p *process) pathsIn(id task.ID) *paths {
 	var found *taskRun
 	for key, r := range p.runs {
@@ -76,7 +76,7 @@ func (p *process) pathsIn(id task.ID) *paths {
 		}
 	}
 	if found == nil {
-		return nil
+		return p.past[id]
 	}
 	return found.paths
 }

@@ -24,8 +24,9 @@ type rounds struct {
 	orphans int              // tasks whose owner has died, since the plan began
 	reasons []string         // why members have joined since the last plan was made
 	text    string           // of that plan
+	made    int32            // its generation
 	members []string         // in it
-	cold    map[learner]bool // in that plan
+	cold    map[learner]bool // learners and standbys of that plan whose task is not theirs yet
 	late    bool             // a task was not released in time for the next one
 	heal    int32            // the generation when the faults were over
 	stops   int              // since then, of applications over a record
@@ -74,7 +75,7 @@ func (r *rounds) plan() {
 	slices.Sort(members)
 	same := slices.Equal(members, r.members) // who leaves or dies asks for no round
 	r.members = members
-	asked := same && len(r.reasons) > 0 && !slices.ContainsFunc(r.reasons, func(s string) bool { return !voluntary(s) })
+	asked := same && !r.missed(g) && len(r.reasons) > 0 && !slices.ContainsFunc(r.reasons, func(s string) bool { return !voluntary(s) })
 	if asked && text == r.text {
 		r.o.moves.Idle++
 		if r.current != nil && !r.late {
@@ -83,7 +84,16 @@ func (r *rounds) plan() {
 	}
 	r.count(asked)
 	r.due = r.finds(g)
-	r.text, r.reasons, r.late = text, nil, false
+	r.text, r.reasons, r.late, r.made = text, nil, false, g.Generation
+}
+
+// missed says that a member has not heard of the plan before: its answer was an error, or somebody joined before it came. What it was to let go
+// it lets go of a round later.
+func (r *rounds) missed(g modelbroker.GroupView) bool {
+	return slices.ContainsFunc(g.Members, func(m modelbroker.MemberView) bool {
+		p := r.o.members[m.ID]
+		return p != nil && !p.heard[r.made]
+	})
 }
 
 // count holds S5: after whatever happens to the group there is one round for what moves at once, and one for each batch of learners that are
@@ -103,8 +113,8 @@ func (r *rounds) count(asked bool) {
 	}
 }
 
-// finds says whether the leader has found learners close enough to the end in a round that was for something else: it lets them have their tasks
-// in the next one.
+// finds says whether the leader has found learners, or standbys, close enough to the end in a round that was for something else: it lets them have
+// their tasks in the next one.
 func (r *rounds) finds(g modelbroker.GroupView) bool {
 	cold, found := map[learner]bool{}, false
 	for _, m := range g.Members {
@@ -115,6 +125,9 @@ func (r *rounds) finds(g modelbroker.GroupView) bool {
 				cold[l] = true
 			}
 			found = found || in.Instant && r.cold[l]
+		}
+		for _, s := range p.Standbys {
+			cold[learner{m.ID, s.Task}] = true
 		}
 	}
 	r.cold = cold

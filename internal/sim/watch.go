@@ -150,6 +150,7 @@ func (p *process) TaskAction(t *virtual.Task, a task.Action) {
 			p.w.oracle.stopped(p, t.Key.Task)
 		}
 	case task.Closed:
+		p.past[t.Key.Task] = r.paths
 		delete(p.runs, t.Key)
 	}
 }
