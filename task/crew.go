@@ -94,10 +94,18 @@ func (c *crew) waiting() bool { return len(c.again)+len(c.ready) > 0 }
 // room says that one more item can be handed out.
 func (c *crew) room() bool { return c.running < c.most }
 
-// roomForRetry bounds the share of retries while records of the main path are there.
-func (c *crew) roomForRetry(fresh bool) bool {
-	return c.room() && (!fresh || c.retries < max(c.most/4, 1))
+// share is how much of what is handed out may be something other than records of the main path: a quarter while such are there, and else all but
+// a quarter, so that one that comes finds room.
+func (c *crew) share(fresh bool) int {
+	quarter := max(c.most/4, 1)
+	if fresh {
+		return quarter
+	}
+	return c.most - quarter
 }
+
+// roomForRetry bounds the share of records that were put aside.
+func (c *crew) roomForRetry(fresh bool) bool { return c.room() && c.retries < c.share(fresh) }
 
 // takes says that a record of the main path may be taken.
 func (c *crew) takes() bool {

@@ -101,7 +101,7 @@ func (t *Task) retryBeside() bool {
 	p.index.Start(entry)
 	it := t.crew.item()
 	it.fill(p.inputs[entry.Topic], &p.rec, entry.Stream)
-	it.entry, it.Attempt = entry, entry.Attempt
+	it.entry, it.Attempt, it.Behind = entry, entry.Attempt, true
 	t.handOut(it)
 	return true
 }

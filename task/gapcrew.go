@@ -2,14 +2,9 @@ package task
 
 import "github.com/understudy-streams/understudy/retry"
 
-// takesReplay bounds the share of a gap: a quarter of what is handed out while records of the main path are there, and else all but a quarter, so
-// that one that comes finds room.
+// takesReplay bounds the share of a gap.
 func (c *crew) takesReplay(fresh bool) bool {
-	share := max(c.most/4, 1)
-	if !fresh {
-		share = c.most - share
-	}
-	return c.room() && c.replays < share && c.taken < c.ahead && c.bytes < mostItemBytes
+	return c.room() && c.replays < c.share(fresh) && c.taken < c.ahead && c.bytes < mostItemBytes
 }
 
 // gapForCrew is the gap whose next record is to be taken for a worker now.
@@ -54,7 +49,7 @@ func (t *Task) takeReplay(g *gap) (on bool) {
 	}
 	it := c.item()
 	it.fill(g.input, r, at)
-	it.Replayed, it.gap = true, g
+	it.Behind, it.gap = true, g
 	if tr := g.tries; tr.offset == r.Offset && tr.attempt > 0 {
 		it.tries = *tr
 	}

@@ -13,8 +13,8 @@ type Item struct {
 	StreamTime int64
 	Attempt    int // tries that have failed before this one
 
-	// Replayed says that it is of a gap: those of the main path go before it.
-	Replayed bool
+	// Behind says that it is of a gap, or was put aside: those of the main path go before it.
+	Behind bool
 
 	call  func(error) // of CommitAsync, instead of a record
 	err   error       // what it is told
@@ -39,7 +39,7 @@ func (it *Item) fill(input int, r *Record, streamTime int64) {
 		it.bytes = make([]byte, 0, need)
 	}
 	b := it.bytes[:0]
-	it.Input, it.StreamTime, it.Attempt, it.Replayed, it.call, it.err = input, streamTime, 0, false, nil, nil
+	it.Input, it.StreamTime, it.Attempt, it.Behind, it.call, it.err = input, streamTime, 0, false, nil, nil
 	to := &it.Record
 	to.Offset, to.Timestamp = r.Offset, r.Timestamp
 	b, to.Key = appendBytes(b, r.Key)

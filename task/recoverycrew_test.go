@@ -29,10 +29,10 @@ func TestRecoveryShareOfWorkers(t *testing.T) {
 	shares := func() (gap, main int) {
 		for _, it := range y.handed {
 			if it.Record.Offset < 120 {
-				require.True(t, it.Replayed)
+				require.True(t, it.Behind)
 				gap++
 			} else {
-				require.False(t, it.Replayed)
+				require.False(t, it.Behind)
 				main++
 			}
 		}
@@ -48,7 +48,7 @@ func TestRecoveryShareOfWorkers(t *testing.T) {
 	}
 	for _, main := shares(); main > 0; _, main = shares() {
 		for i, it := range y.handed {
-			if !it.Replayed {
+			if !it.Behind {
 				y.turn(i)
 				break
 			}

@@ -372,10 +372,20 @@ func TestRetriesThatTakeLongLeaveRoomForWhatIsNew(t *testing.T) {
 			}
 			y.bring(fresh...)
 		}
+		for _, it := range y.handed {
+			require.Equal(t, strings.HasPrefix(string(it.Record.Value), "slow"), it.Behind)
+		}
 		require.LessOrEqual(t, slow(), 2, "a quarter of what is handed out, after %d", done)
 		// What is new is done at once, what is slow is not.
 		y.turn(slices.IndexFunc(y.handed, func(it *Item) bool { return !strings.HasPrefix(string(it.Record.Value), "slow") }))
 		done++
 	}
 	require.Equal(t, 2, slow(), "and that they have")
+
+	for len(y.handed) > slow() { // nothing new is left
+		y.turn(slices.IndexFunc(y.handed, func(it *Item) bool { return !strings.HasPrefix(string(it.Record.Value), "slow") }))
+	}
+	require.Equal(t, 6, slow(), "all but a quarter")
+	y.bring("f0:new", "f1:new")
+	require.Len(t, y.handed, 8, "who comes then finds room")
 }

@@ -27,7 +27,7 @@ type workers struct {
 	ctx    context.Context // of the items that are handed out now
 	cancel context.CancelCauseFunc
 	queue  []handed
-	replay replayLine
+	behind behindLine
 	idle   []*worker // the one that has waited least is the last
 	all    []*worker
 }
@@ -62,8 +62,8 @@ func (s *workers) dispatch(it *task.Item) {
 		return
 	}
 	line := &s.queue
-	if it.Replayed {
-		line = &s.replay.queue
+	if it.Behind {
+		line = &s.behind.queue
 	}
 	*line = append(*line, handed{it, s.ctx})
 	s.attend()
@@ -127,7 +127,7 @@ func (s *workers) abort() {
 func (s *workers) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.shut, s.queue, s.replay.queue = true, nil, nil
+	s.shut, s.queue, s.behind.queue = true, nil, nil
 	s.cancel(errClosed)
 	for _, w := range s.idle {
 		w.stir()
@@ -140,7 +140,7 @@ func (s *workers) gone(w *worker) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forget(w)
-	s.replayed(w)
+	s.caughtUp(w)
 	for _, c := range w.calls {
 		s.l.box.put(task.Done{Result: w.nodes.Refuse(c.Item, nil)})
 	}
@@ -172,10 +172,10 @@ type worker struct {
 	answers chan task.Answer
 
 	// Under the lock of s.
-	nodes *task.Worker
-	calls []handed
-	id    uint64 // of the item that runs
-	gap   bool   // that is of a gap
+	nodes  *task.Worker
+	calls  []handed
+	id     uint64 // of the item that runs
+	behind bool   // that is of a gap, or was put aside
 
 	// The goroutine's own.
 	ctx  context.Context
@@ -248,7 +248,7 @@ func (w *worker) take(late bool) (it handed, ok, over bool) {
 	s := w.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.replayed(w)
+	s.caughtUp(w)
 	line := &w.calls
 	if len(*line) == 0 {
 		line = s.line()

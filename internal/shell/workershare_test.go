@@ -22,17 +22,17 @@ func crewOf(n int) (*workers, []*worker) {
 	return s, slices.Clone(s.all)
 }
 
-// However many records of a gap wait, one worker is free for what is new: it does not wait for a call to return.
+// However many records of a gap, or put aside, wait, one worker is free for what is new: it does not wait for a call to return.
 func TestReplayLeavesAWorkerFree(t *testing.T) {
 	for _, n := range []int{2, 8} {
 		s, all := crewOf(n)
 		for range 2 * n {
-			s.dispatch(&task.Item{Replayed: true})
+			s.dispatch(&task.Item{Behind: true})
 		}
 		for _, w := range all[:n-1] {
 			it, ok, _ := w.take(false)
 			require.True(t, ok)
-			require.True(t, it.Replayed)
+			require.True(t, it.Behind)
 		}
 		last := all[n-1]
 		_, ok, over := last.take(false)
@@ -42,12 +42,12 @@ func TestReplayLeavesAWorkerFree(t *testing.T) {
 		require.Len(t, last.wake, 1, "it is woken")
 		it, ok, _ := last.take(false)
 		require.True(t, ok)
-		require.False(t, it.Replayed)
+		require.False(t, it.Behind)
 		_, ok, _ = last.take(false)
 		require.False(t, ok)
 		it, ok, _ = all[0].take(false) // who has run one of the gap runs the next
 		require.True(t, ok)
-		require.True(t, it.Replayed)
+		require.True(t, it.Behind)
 	}
 }
 
@@ -57,7 +57,7 @@ func TestReplayGetsOnBesideALoadThatNeverEnds(t *testing.T) {
 	queued := map[bool]int{}
 	fill := func() { // as the task does: two for each worker, a quarter of them of the gap
 		for ; queued[true] < 2; queued[true]++ {
-			s.dispatch(&task.Item{Replayed: true})
+			s.dispatch(&task.Item{Behind: true})
 		}
 		for ; queued[false] < 6; queued[false]++ {
 			s.dispatch(&task.Item{})
@@ -74,8 +74,8 @@ func TestReplayGetsOnBesideALoadThatNeverEnds(t *testing.T) {
 		}
 		it, ok, _ := w.take(false)
 		require.True(t, ok)
-		ran[it.Replayed]++
-		holds[w] = it.Replayed
+		ran[it.Behind]++
+		holds[w] = it.Behind
 	}
 	require.InDelta(t, 100, ran[true], 5)
 }
@@ -83,8 +83,8 @@ func TestReplayGetsOnBesideALoadThatNeverEnds(t *testing.T) {
 // A worker that ends in the middle of a record of a gap makes room for the next one.
 func TestReplayOfAWorkerThatEnds(t *testing.T) {
 	s, all := crewOf(2)
-	s.dispatch(&task.Item{Replayed: true})
-	s.dispatch(&task.Item{Replayed: true})
+	s.dispatch(&task.Item{Behind: true})
+	s.dispatch(&task.Item{Behind: true})
 	_, ok, _ := all[0].take(false)
 	require.True(t, ok)
 	_, ok, _ = all[1].take(false)
