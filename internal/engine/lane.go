@@ -202,8 +202,7 @@ func nextSequence(seq int32, records int) int32 {
 	return int32((int64(seq) + int64(records)) & 0x7fffffff)
 }
 
-// requeue puts the pieces of the batch that was on the way back to the head of the queue, but for those that nobody waits for any more. Its
-// sequence must not have been used.
+// requeue puts the pieces of the batch that was on the way back to the head of the queue, but for those that nobody waits for any more.
 func (l *lane) requeue() {
 	pieces := slices.DeleteFunc(l.sent.pieces, func(p piece) bool { return p.owner.gone })
 	for i := range pieces {

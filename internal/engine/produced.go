@@ -156,7 +156,7 @@ func ofRecord(c kcode.Code) bool {
 	return c == kcode.MessageTooLarge || c == kcode.RecordListTooLarge || c == kcode.InvalidTimestamp || c == kcode.InvalidRecord
 }
 
-// narrow sends a batch again in smaller ones that is too large, or has a record that the broker does not take; its sequence is free. So it is
+// narrow sends a batch again in smaller ones that is too large, or has a record that the broker does not take. So it is
 // one record that is refused, and nobody else's.
 func (s *Sender) narrow(l *lane, p ProducedPart) {
 	b := l.sent
@@ -165,6 +165,7 @@ func (s *Sender) narrow(l *lane, p ProducedPart) {
 		return
 	}
 	half := max(b.bytes/2, 1)
+	s.leaveSequence(l)
 	l.requeue()
 	if len(l.queue) == 0 {
 		return // nobody waits for it any more

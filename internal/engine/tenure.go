@@ -89,13 +89,17 @@ func (s *Sender) dropOrphan(l *lane) {
 	}
 }
 
-// giveUp drops the batch of a lane. Its writer may go on, as in another life of the same grant: were the sequence used then, the broker would
-// take the next batch for this one, and drop it. So where nobody knows, another writer has to go on.
+// giveUp drops the batch of a lane.
 func (s *Sender) giveUp(l *lane) {
-	b := l.sent
+	s.leaveSequence(l)
 	l.spare, l.sent = nil, nil
 	l.tries, l.retryAt, l.missing = 0, time.Time{}, time.Time{}
-	switch {
+}
+
+// leaveSequence lets other records have the sequence of the batch of a lane. Its writer may go on, also in another life of the same grant: were the
+// sequence used then, the broker would take the next batch for this one, and drop it. So where nobody knows, another writer has to go on.
+func (s *Sender) leaveSequence(l *lane) {
+	switch b := l.sent; {
 	case !b.doubt || b.by != s.writer(l):
 	case l.owned():
 		s.forsake(l)
