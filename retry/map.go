@@ -17,8 +17,8 @@ func tidyRuns(runs []Run, low, high int64) bool {
 	return len(runs) == 0 || end <= high
 }
 
-// appendMap appends the holes in the shorter form, and says so in the flags; false if body would pass a length. It needs 4 times spareBytes
-// more of capacity than that.
+// appendMap appends the holes in the shorter form, or in the quicker one where the two are nearly as long, and says so in the flags; false if body
+// would pass a length. It needs 4 times spareBytes more of capacity than that.
 func appendMap(body []byte, flags, most int, offset int64, holes []Run) ([]byte, bool) {
 	if len(holes) == 0 {
 		return body, true
@@ -29,7 +29,7 @@ func appendMap(body []byte, flags, most int, offset int64, holes []Run) ([]byte,
 	if asBits {
 		room = int(plain)
 	}
-	if !asBits || int64(len(holes)) < width/9*2 { // runs that are nearer to each other seldom take less than bits
+	if !asBits || int64(len(holes)) < width/6 { // runs that are nearer to each other take hardly less than bits, and longer to write
 		if runs, ok := appendRuns(body, room, offset, holes); ok {
 			runs[flags] |= flagRuns
 			return runs, true
