@@ -94,18 +94,22 @@ func (c *crew) waiting() bool { return len(c.again)+len(c.ready) > 0 }
 // room says that one more item can be handed out.
 func (c *crew) room() bool { return c.running < c.most }
 
-// share is how much of what is handed out may be something other than records of the main path: a quarter while such are there, and else all but
-// a quarter, so that one that comes finds room.
+// share is how much of what is handed out may be of gaps, or of what was put aside: a quarter while there are records of the main path, and else
+// all but a quarter.
 func (c *crew) share(fresh bool) int {
-	quarter := max(c.most/4, 1)
 	if fresh {
-		return quarter
+		return c.quarter()
 	}
-	return c.most - quarter
+	return c.most - c.quarter()
 }
 
+func (c *crew) quarter() int { return max(c.most/4, 1) }
+
+// leavesRoom says that of both together there are not so many that a record of the main path which comes would find none.
+func (c *crew) leavesRoom() bool { return c.room() && c.retries+c.replays < c.most-c.quarter() }
+
 // roomForRetry bounds the share of records that were put aside.
-func (c *crew) roomForRetry(fresh bool) bool { return c.room() && c.retries < c.share(fresh) }
+func (c *crew) roomForRetry(fresh bool) bool { return c.leavesRoom() && c.retries < c.share(fresh) }
 
 // takes says that a record of the main path may be taken.
 func (c *crew) takes() bool {

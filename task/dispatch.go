@@ -101,7 +101,7 @@ func (t *Task) retryBeside() bool {
 	p.index.Start(entry)
 	it := t.crew.item()
 	it.fill(p.inputs[entry.Topic], &p.rec, entry.Stream)
-	it.entry, it.Attempt, it.Behind = entry, entry.Attempt, true
+	it.entry, it.Attempt, it.Path = entry, entry.Attempt, RetryPath
 	t.handOut(it)
 	return true
 }

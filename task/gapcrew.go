@@ -4,7 +4,7 @@ import "github.com/understudy-streams/understudy/retry"
 
 // takesReplay bounds the share of a gap.
 func (c *crew) takesReplay(fresh bool) bool {
-	return c.room() && c.replays < c.share(fresh) && c.taken < c.ahead && c.bytes < mostItemBytes
+	return c.leavesRoom() && c.replays < c.share(fresh) && c.taken < c.ahead && c.bytes < mostItemBytes
 }
 
 // gapForCrew is the gap whose next record is to be taken for a worker now.
@@ -49,7 +49,7 @@ func (t *Task) takeReplay(g *gap) (on bool) {
 	}
 	it := c.item()
 	it.fill(g.input, r, at)
-	it.Behind, it.gap = true, g
+	it.Path, it.gap = GapPath, g
 	if tr := g.tries; tr.offset == r.Offset && tr.attempt > 0 {
 		it.tries = *tr
 	}

@@ -13,8 +13,7 @@ type Item struct {
 	StreamTime int64
 	Attempt    int // tries that have failed before this one
 
-	// Behind says that it is of a gap, or was put aside: those of the main path go before it.
-	Behind bool
+	Path Path
 
 	call  func(error) // of CommitAsync, instead of a record
 	err   error       // what it is told
@@ -29,6 +28,16 @@ type Item struct {
 	gap   *gap        // that it was taken from; nil for the main path
 }
 
+// Path is the one that the record of an item has come by. Those of the main path go before others.
+type Path uint8
+
+// The paths.
+const (
+	MainPath  Path = iota
+	GapPath        // what was left behind at a crash
+	RetryPath      // what was put aside
+)
+
 // fill makes the item that of a record, which is copied.
 func (it *Item) fill(input int, r *Record, streamTime int64) {
 	need := len(r.Key) + len(r.Value)
@@ -39,7 +48,7 @@ func (it *Item) fill(input int, r *Record, streamTime int64) {
 		it.bytes = make([]byte, 0, need)
 	}
 	b := it.bytes[:0]
-	it.Input, it.StreamTime, it.Attempt, it.Behind, it.call, it.err = input, streamTime, 0, false, nil, nil
+	it.Input, it.StreamTime, it.Attempt, it.Path, it.call, it.err = input, streamTime, 0, MainPath, nil, nil
 	to := &it.Record
 	to.Offset, to.Timestamp = r.Offset, r.Timestamp
 	b, to.Key = appendBytes(b, r.Key)

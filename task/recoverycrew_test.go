@@ -29,10 +29,10 @@ func TestRecoveryShareOfWorkers(t *testing.T) {
 	shares := func() (gap, main int) {
 		for _, it := range y.handed {
 			if it.Record.Offset < 120 {
-				require.True(t, it.Behind)
+				require.Equal(t, GapPath, it.Path)
 				gap++
 			} else {
-				require.False(t, it.Behind)
+				require.Equal(t, MainPath, it.Path)
 				main++
 			}
 		}
@@ -48,7 +48,7 @@ func TestRecoveryShareOfWorkers(t *testing.T) {
 	}
 	for _, main := shares(); main > 0; _, main = shares() {
 		for i, it := range y.handed {
-			if !it.Behind {
+			if it.Path == MainPath {
 				y.turn(i)
 				break
 			}
@@ -296,4 +296,23 @@ func TestRecoveryOfAMapThatIsNearlyFull(t *testing.T) {
 	y.commitNow()
 	require.EqualValues(t, hi+3, y.low())
 	require.EqualValues(t, 11_000+100+3, sumOfRows(y.bed))
+}
+
+// Nor do a gap and what was put aside fill together what may be handed out.
+func TestGapAndRetriesLeaveRoomTogether(t *testing.T) {
+	for most, all := range map[int]int{4: 3, 8: 6, 16: 12} {
+		c := &crew{most: most, ahead: 100}
+		for c.takesReplay(false) || c.roomForRetry(true) {
+			if c.roomForRetry(true) {
+				c.retries++
+			} else {
+				c.replays++
+				c.taken++
+			}
+			c.running++
+		}
+		require.Equal(t, all, c.running, "of %d", most)
+		require.Equal(t, most/4, c.retries)
+		require.True(t, c.takes(), "who comes then finds room")
+	}
 }

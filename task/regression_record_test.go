@@ -373,7 +373,7 @@ func TestRetriesThatTakeLongLeaveRoomForWhatIsNew(t *testing.T) {
 			y.bring(fresh...)
 		}
 		for _, it := range y.handed {
-			require.Equal(t, strings.HasPrefix(string(it.Record.Value), "slow"), it.Behind)
+			require.Equal(t, strings.HasPrefix(string(it.Record.Value), "slow"), it.Path == RetryPath)
 		}
 		require.LessOrEqual(t, slow(), 2, "a quarter of what is handed out, after %d", done)
 		// What is new is done at once, what is slow is not.

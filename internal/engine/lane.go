@@ -78,6 +78,7 @@ type batch struct {
 	by      writer // that it was last sent under
 	onWay   bool
 	doubt   bool // it may have been appended, nobody knows
+	life    int  // of the lane's tenure, in which it was taken
 }
 
 // lane is the way to one partition.
@@ -94,6 +95,7 @@ type lane struct {
 	tries   int
 	missing time.Time // since when metadata does not have the partition
 	tenure  *tenure   // of the task whose changelog this is; nil elsewhere
+	plain   writer    // the last one it had that is not a tenure's
 	busy    bool
 }
 
@@ -147,6 +149,9 @@ func (l *lane) take(limit int) *batch {
 	for i := range b.pieces {
 		b.groups = append(b.groups, &b.pieces[i].group)
 	}
+	if l.tenure != nil {
+		b.life = l.tenure.lives
+	}
 	l.sent = b
 	return b
 }
@@ -194,6 +199,12 @@ func (l *lane) done(next writer) {
 	clear(l.sent.pieces) // their task may be over, and this lane idle for ever
 	clear(l.sent.groups)
 	l.spare, l.sent = l.sent, nil
+	l.tries, l.retryAt, l.missing = 0, time.Time{}, time.Time{}
+}
+
+// drop gives the batch up that is, or was last, on the way.
+func (l *lane) drop() {
+	l.spare, l.sent = nil, nil
 	l.tries, l.retryAt, l.missing = 0, time.Time{}, time.Time{}
 }
 

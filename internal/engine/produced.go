@@ -65,7 +65,7 @@ func (s *Sender) produced(ev Produced) {
 		l.sent.onWay = false
 		l.sent.doubt = l.sent.doubt || inDoubt(part.Code)
 		if l.orphaned() {
-			s.answeredOrphan(l, part.Code)
+			s.answeredOrphan(l, part)
 		} else {
 			s.answered(l, part)
 		}
@@ -107,13 +107,17 @@ func (s *Sender) answered(l *lane, p ProducedPart) {
 }
 
 // inDoubt says that after such an answer a batch may have been appended, or may be later: the request may be on its way still, and a leader that
-// ceases to be one may have appended it.
+// ceases to be one may have appended it. Only what brokers check before they append says that it was not.
 func inDoubt(c kcode.Code) bool {
 	switch c {
-	case kcode.NetworkException, kcode.RequestTimedOut, kcode.NotEnoughReplicasAppended, kcode.NotLeaderOrFollower, kcode.KafkaStorageError, kcode.Unknown:
-		return true
+	case kcode.None, kcode.DuplicateSequence,
+		kcode.CorruptMessage, kcode.MessageTooLarge, kcode.RecordListTooLarge, kcode.InvalidTimestamp, kcode.InvalidRecord, kcode.PolicyViolation,
+		kcode.InvalidTopic, kcode.TopicAuthorizationFailed, kcode.ClusterAuthorization, kcode.NotEnoughReplicas, kcode.InvalidRequiredAcks,
+		kcode.OutOfOrderSequence, kcode.UnknownProducerID, kcode.InvalidProducerIDMapping, kcode.InvalidProducerEpoch, kcode.ProducerFenced,
+		kcode.UnsupportedVersion, kcode.UnsupportedCompression, kcode.ThrottlingQuotaExceeded:
+		return false
 	}
-	return false
+	return true
 }
 
 // oddTries is how often a batch is sent again that the broker refuses without a reason that says for how long: for about 10 s.

@@ -3,7 +3,6 @@ package engine
 import (
 	"hash/fnv"
 	"slices"
-	"time"
 
 	"github.com/understudy-streams/understudy/internal/kcode"
 	"github.com/understudy-streams/understudy/task"
@@ -20,6 +19,7 @@ type tenure struct {
 	fenced    bool  // the broker has seen a higher epoch
 	confirmed int   // how often the lease has been extended since
 	forsaken  bool  // it writes as an ordinary writer: see forsake
+	lives     int   // of the task that have begun in it
 }
 
 // writer is whom a broker takes the batches of a partition to be from.
@@ -57,10 +57,10 @@ func (s *Sender) begin(ev Tenure) {
 	by := writerOf(ev.TopicPartition, ev.Generation)
 	if l.tenure != nil && l.tenure.writer == by { // another life of the same grant: its batches follow those before
 		l.tenure.end = ev.End
-		s.dropOrphan(l)
+		l.tenure.lives++
 		return
 	}
-	l.tenure = &tenure{writer: by, end: ev.End}
+	l.tenure = &tenure{writer: by, end: ev.End, lives: 1}
 	l.seq, l.tries = 0, 0
 	s.dropOrphan(l)
 }
@@ -76,45 +76,60 @@ func (s *Sender) writer(l *lane) writer {
 	return writer{s.pid, s.epoch}
 }
 
-// orphaned says that nobody waits any more for the batch of a lane. Only where the next batch has a tenure of its own is it given up then:
-// elsewhere it goes on, until its sequence is known to be used or free. A life that is over writes nothing more: the task may be somebody else's.
+// orphaned says that nobody waits any more for the batch of a lane that has a tenure. A life that is over writes nothing more, as the task may be
+// somebody else's: the batch is dropped, unless it may be in the log already and its writer goes on. Lanes without a tenure do not care: their
+// batches go on until their sequence is known to be used or free.
 func (l *lane) orphaned() bool {
 	return l.sent != nil && l.tenure != nil && !slices.ContainsFunc(l.sent.pieces, func(p piece) bool { return !p.owner.gone })
 }
 
-// dropOrphan drops the batch of a lane if it is not on the way, and nobody waits for it.
+// lingers says that the batch of a lane may have been appended under the writer that is the lane's still. The next life of the task in the same
+// grant is that writer too; it sends the batch again, before its own, to know. Were its sequence used for something else, the broker could take
+// that for this one, and drop it; and under another writer nothing would keep the batch out that is on its way still.
+func (s *Sender) lingers(l *lane) bool { return l.sent.doubt && l.sent.by == s.writer(l) }
+
+// held says that such a batch waits for the next life.
+func (l *lane) held() bool {
+	return l.sent != nil && l.sent.doubt && l.tenure != nil && l.sent.life == l.tenure.lives && l.orphaned()
+}
+
+// dropOrphan drops the batch of a lane if nobody waits for it, it is not on the way, and nothing hangs on it.
 func (s *Sender) dropOrphan(l *lane) {
-	if l.orphaned() && !l.sent.onWay {
+	if l.orphaned() && !l.sent.onWay && !s.lingers(l) {
+		l.drop()
+	}
+}
+
+// answeredOrphan deals with an answer to a batch that nobody waits for any more.
+func (s *Sender) answeredOrphan(l *lane, p ProducedPart) {
+	switch c := p.Code; {
+	case c == kcode.None || c == kcode.DuplicateSequence:
+		l.done(s.writer(l))
+	case inDoubt(c) && s.lingers(l):
+		l.leader = unknownLeader
+		s.retry(l)
+	case c == kcode.InvalidProducerEpoch || c == kcode.ProducerFenced: // it is not appended any more
+		l.drop()
+	default:
 		s.giveUp(l)
 	}
 }
 
-// giveUp drops the batch of a lane.
+// giveUp drops the batch of a lane, and lets others have its sequence.
 func (s *Sender) giveUp(l *lane) {
 	s.leaveSequence(l)
-	l.spare, l.sent = nil, nil
-	l.tries, l.retryAt, l.missing = 0, time.Time{}, time.Time{}
+	l.drop()
 }
 
-// leaveSequence lets other records have the sequence of the batch of a lane. Its writer may go on, also in another life of the same grant: were the
-// sequence used then, the broker would take the next batch for this one, and drop it. So where nobody knows, another writer has to go on.
+// leaveSequence lets other records have the sequence of the batch of a lane: under another writer, if it may be used.
 func (s *Sender) leaveSequence(l *lane) {
-	switch b := l.sent; {
-	case !b.doubt || b.by != s.writer(l):
+	switch {
+	case !s.lingers(l):
 	case l.owned():
 		s.forsake(l)
 	default:
 		s.newProducerID()
 	}
-}
-
-// answeredOrphan ends a batch that nobody waits for any more, and counts it if it was appended.
-func (s *Sender) answeredOrphan(l *lane, c kcode.Code) {
-	if c == kcode.None || c == kcode.DuplicateSequence {
-		l.done(s.writer(l))
-		return
-	}
-	s.giveUp(l)
 }
 
 // answeredOwned decides what an answer to a batch of a tenure means. It reports false if it means what it means everywhere.
@@ -166,5 +181,7 @@ func (s *Sender) leased(until Leased) {
 // forsake goes on as an ordinary writer, which fences nobody and which nobody fences.
 func (s *Sender) forsake(l *lane) {
 	l.tenure.forsaken, l.seq = true, 0
-	s.newProducerID()
+	if l.plain == (writer{s.pid, s.epoch}) { // else the lane has never used a sequence of it
+		s.newProducerID()
+	}
 }

@@ -172,37 +172,81 @@ func TestTenureGoesOnInAnotherLife(t *testing.T) {
 	for name, c := range map[string]struct {
 		steps    []func(b *senderBench)
 		sequence int32
-		ordinary bool // writer
+		doubt    bool // whether the first batch was appended
 	}{
 		"appended before it is over":            {steps: []func(*senderBench){appended, over, next}, sequence: 2},
 		"appended between the two":              {steps: []func(*senderBench){over, appended, next}, sequence: 2},
 		"appended in the next life":             {steps: []func(*senderBench){over, next, appended}, sequence: 2},
 		"refused between the two":               {steps: []func(*senderBench){over, refused, next}},
 		"refused in the next life":              {steps: []func(*senderBench){over, next, refused}},
-		"nobody knows, before it is over":       {steps: []func(*senderBench){unknown, over, next}, ordinary: true},
-		"nobody knows, between the two":         {steps: []func(*senderBench){over, unknown, next}, ordinary: true},
-		"nobody knows, and the next life began": {steps: []func(*senderBench){over, next, unknown}, ordinary: true},
+		"nobody knows, before it is over":       {steps: []func(*senderBench){unknown, over, next}, doubt: true},
+		"nobody knows, between the two":         {steps: []func(*senderBench){over, unknown, next}, doubt: true},
+		"nobody knows, and the next life began": {steps: []func(*senderBench){over, next, unknown}, doubt: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := tenured(t)
-			for _, step := range c.steps {
-				step(b)
+			began := func() *senderBench {
+				b := tenured(t)
+				for _, step := range c.steps {
+					step(b)
+				}
+				b.step(LeadersKnown{Leaders: map[task.TopicPartition]int32{log0: 1, out0: 1}})
+				b.step(EffectsMade{effects(id00, 2, 1, 1, 10, log0)})
+				b.step(LeadersKnown{Leaders: map[task.TopicPartition]int32{log0: 1, out0: 1}})
+				b.after(2 * time.Second)
+				require.Len(t, b.sent, 2)
+				return b
 			}
-			b.step(EffectsMade{effects(id00, 2, 1, 2, 10, log0)})
-			want := writerOf(log0, 5)
-			if c.ordinary {
-				b.step(ProducerIDGiven{ID: 9})
-				want = writer{pid: 9}
+			goesOn := func(b *senderBench, w writer, sequence int32) {
+				require.Equal(t, w, writer{b.to(log0).ProducerID, b.to(log0).Epoch})
+				require.Equal(t, sequence, b.to(log0).FirstSequence)
+				require.Len(t, b.to(log0).Groups[0].Refs, 1)
+				b.answer(b.last(), kcode.None, 12)
+				require.Equal(t, uint64(2), b.acks[len(b.acks)-1].Epoch)
+				require.Zero(t, b.asks)
+				require.True(t, b.s.Idle())
 			}
-			b.step(LeadersKnown{Leaders: map[task.TopicPartition]int32{log0: 1, out0: 1}})
-			b.after(2 * time.Second)
-			require.Len(t, b.sent, 2)
-			require.Equal(t, want, writer{b.to(log0).ProducerID, b.to(log0).Epoch})
-			require.Equal(t, c.sequence, b.to(log0).FirstSequence)
-			b.answer(b.last(), kcode.None, 12)
-			require.Equal(t, uint64(2), b.acks[len(b.acks)-1].Epoch)
+			b := began()
+			if !c.doubt {
+				goesOn(b, writerOf(log0, 5), c.sequence)
+				return
+			}
+			again := func(b *senderBench) {
+				require.Equal(t, writerOf(log0, 5), writer{b.to(log0).ProducerID, b.to(log0).Epoch})
+				require.Zero(t, b.to(log0).FirstSequence)
+				require.Len(t, b.to(log0).Groups[0].Refs, 2, "it is the batch of the life before")
+			}
+			again(b)
+			b.answer(b.last(), kcode.None, 10)
+			require.Len(t, b.sent, 3)
+			goesOn(b, writerOf(log0, 5), 2)
+
+			b = began()
+			again(b)
+			b.answer(b.last(), kcode.InvalidTimestamp, -1) // which says nothing of the first time
+			require.Len(t, b.sent, 3)
+			goesOn(b, writer{pid: 7}, 0)
 		})
 	}
+}
+
+// Whoever has the task next, in a later grant, keeps out what is on its way: nothing is sent again for that.
+func TestTenureThatIsOverSendsNothingAgain(t *testing.T) {
+	b := tenured(t)
+	b.answer(b.last(), kcode.NetworkException, -1)
+	b.step(ForgetTask{Task: id00, Epoch: 1})
+	b.step(LeadersKnown{Leaders: map[task.TopicPartition]int32{log0: 1, out0: 1}})
+	b.after(5 * time.Second)
+	require.Len(t, b.sent, 2, "to the output, whose sequence is needed")
+	require.Len(t, b.last().Batches, 1)
+	b.answer(b.last(), kcode.None, 0)
+	require.True(t, b.s.Idle())
+	b.step(Tenure{TopicPartition: log0, Generation: 9, End: 20})
+	b.step(EffectsMade{effects(id00, 2, 1, 1, 10, log0)})
+	b.step(LeadersKnown{Leaders: map[task.TopicPartition]int32{log0: 1, out0: 1}})
+	b.after(time.Second)
+	require.Equal(t, writerOf(log0, 9), writer{b.to(log0).ProducerID, b.to(log0).Epoch})
+	require.Zero(t, b.to(log0).FirstSequence)
+	require.Zero(t, b.asks)
 }
 
 // Whoever is fenced waits for the group's word, and goes on only as long as it stays a member: then it is the group that began anew.
@@ -224,10 +268,9 @@ func TestFencedTenureWaitsForTheGroup(t *testing.T) {
 	require.Zero(t, b.asks)
 	b.step(Leased{Until: b.now.Add(12 * time.Second)})
 	refuse()
-	require.Equal(t, 1, b.asks, "an ordinary id")
-	b.step(ProducerIDGiven{ID: 9})
 	b.after(2 * time.Second)
-	require.Equal(t, int64(9), b.to(log0).ProducerID)
+	require.Equal(t, int64(7), b.to(log0).ProducerID, "the ordinary id, of which the partition has seen nothing")
+	require.Zero(t, b.asks)
 	require.Zero(t, b.to(log0).FirstSequence)
 	b.answer(b.last(), kcode.None, 44)
 	require.Equal(t, uint64(1), b.acks[len(b.acks)-1].Seq)
@@ -272,10 +315,9 @@ func TestTenureTakesNoOldOffsetForItsOwn(t *testing.T) {
 			b := tenured(t)
 			b.answers(part, ProducedPart{TopicPartition: out0, BaseOffset: 0})
 			require.Empty(t, b.acks)
-			require.Equal(t, 1, b.asks, "an ordinary id")
-			b.step(ProducerIDGiven{ID: 9})
 			b.after(time.Second)
-			require.Equal(t, int64(9), b.to(log0).ProducerID)
+			require.Equal(t, int64(7), b.to(log0).ProducerID, "the ordinary id, of which the partition has seen nothing")
+			require.Zero(t, b.asks)
 			b.answer(b.last(), kcode.None, 10)
 			require.Equal(t, uint64(1), b.acks[0].Seq)
 		})

@@ -27,7 +27,7 @@ type workers struct {
 	ctx    context.Context // of the items that are handed out now
 	cancel context.CancelCauseFunc
 	queue  []handed
-	behind behindLine
+	behind behind
 	idle   []*worker // the one that has waited least is the last
 	all    []*worker
 }
@@ -61,11 +61,11 @@ func (s *workers) dispatch(it *task.Item) {
 	if s.shut {
 		return
 	}
-	line := &s.queue
-	if it.Behind {
-		line = &s.behind.queue
+	queue := &s.queue
+	if l := s.behind.of(it.Path); l != nil {
+		queue = &l.queue
 	}
-	*line = append(*line, handed{it, s.ctx})
+	*queue = append(*queue, handed{it, s.ctx})
 	s.attend()
 }
 
@@ -127,7 +127,7 @@ func (s *workers) abort() {
 func (s *workers) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.shut, s.queue, s.behind.queue = true, nil, nil
+	s.shut, s.queue, s.behind.lines[0].queue, s.behind.lines[1].queue = true, nil, nil, nil
 	s.cancel(errClosed)
 	for _, w := range s.idle {
 		w.stir()
@@ -172,10 +172,10 @@ type worker struct {
 	answers chan task.Answer
 
 	// Under the lock of s.
-	nodes  *task.Worker
-	calls  []handed
-	id     uint64 // of the item that runs
-	behind bool   // that is of a gap, or was put aside
+	nodes *task.Worker
+	calls []handed
+	id    uint64 // of the item that runs
+	line  *line  // that it was taken from, if not of the main path
 
 	// The goroutine's own.
 	ctx  context.Context

@@ -27,12 +27,12 @@ func TestReplayLeavesAWorkerFree(t *testing.T) {
 	for _, n := range []int{2, 8} {
 		s, all := crewOf(n)
 		for range 2 * n {
-			s.dispatch(&task.Item{Behind: true})
+			s.dispatch(&task.Item{Path: task.GapPath})
 		}
 		for _, w := range all[:n-1] {
 			it, ok, _ := w.take(false)
 			require.True(t, ok)
-			require.True(t, it.Behind)
+			require.Equal(t, task.GapPath, it.Path)
 		}
 		last := all[n-1]
 		_, ok, over := last.take(false)
@@ -42,12 +42,12 @@ func TestReplayLeavesAWorkerFree(t *testing.T) {
 		require.Len(t, last.wake, 1, "it is woken")
 		it, ok, _ := last.take(false)
 		require.True(t, ok)
-		require.False(t, it.Behind)
+		require.Equal(t, task.MainPath, it.Path)
 		_, ok, _ = last.take(false)
 		require.False(t, ok)
 		it, ok, _ = all[0].take(false) // who has run one of the gap runs the next
 		require.True(t, ok)
-		require.True(t, it.Behind)
+		require.Equal(t, task.GapPath, it.Path)
 	}
 }
 
@@ -57,7 +57,7 @@ func TestReplayGetsOnBesideALoadThatNeverEnds(t *testing.T) {
 	queued := map[bool]int{}
 	fill := func() { // as the task does: two for each worker, a quarter of them of the gap
 		for ; queued[true] < 2; queued[true]++ {
-			s.dispatch(&task.Item{Behind: true})
+			s.dispatch(&task.Item{Path: task.GapPath})
 		}
 		for ; queued[false] < 6; queued[false]++ {
 			s.dispatch(&task.Item{})
@@ -74,8 +74,8 @@ func TestReplayGetsOnBesideALoadThatNeverEnds(t *testing.T) {
 		}
 		it, ok, _ := w.take(false)
 		require.True(t, ok)
-		ran[it.Behind]++
-		holds[w] = it.Behind
+		ran[it.Path == task.GapPath]++
+		holds[w] = it.Path == task.GapPath
 	}
 	require.InDelta(t, 100, ran[true], 5)
 }
@@ -83,8 +83,8 @@ func TestReplayGetsOnBesideALoadThatNeverEnds(t *testing.T) {
 // A worker that ends in the middle of a record of a gap makes room for the next one.
 func TestReplayOfAWorkerThatEnds(t *testing.T) {
 	s, all := crewOf(2)
-	s.dispatch(&task.Item{Behind: true})
-	s.dispatch(&task.Item{Behind: true})
+	s.dispatch(&task.Item{Path: task.GapPath})
+	s.dispatch(&task.Item{Path: task.GapPath})
 	_, ok, _ := all[0].take(false)
 	require.True(t, ok)
 	_, ok, _ = all[1].take(false)
@@ -92,4 +92,25 @@ func TestReplayOfAWorkerThatEnds(t *testing.T) {
 	s.gone(all[0])
 	_, ok, _ = all[1].take(false)
 	require.True(t, ok)
+}
+
+// One of each path may run, and where there are three workers one is free all the same: neither what is slow to retry nor a long gap keeps the other
+// from getting on.
+func TestGapAndRetriesGetOnBesideEachOther(t *testing.T) {
+	for n, free := range map[int]int{2: 0, 3: 1, 8: 1} {
+		s, all := crewOf(n)
+		s.dispatch(&task.Item{Path: task.RetryPath})
+		for range n {
+			s.dispatch(&task.Item{Path: task.RetryPath})
+			s.dispatch(&task.Item{Path: task.GapPath})
+		}
+		ran := map[task.Path]int{}
+		for _, w := range all {
+			if it, ok, _ := w.take(false); ok {
+				ran[it.Path]++
+			}
+		}
+		require.Equal(t, n-free, ran[task.GapPath]+ran[task.RetryPath], "of %d", n)
+		require.InDelta(t, ran[task.GapPath], ran[task.RetryPath], 1, "of %d", n)
+	}
 }

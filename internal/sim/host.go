@@ -56,6 +56,7 @@ type process struct {
 	w          *world
 	host       *host
 	name       string
+	memberID   string    // the last that the coordinator gave it
 	failing    bool      // a write failed: it ends with an error
 	doomed     bool      // a record has killed it
 	shutting   bool      // it was asked to end
@@ -192,7 +193,7 @@ func (h *host) exited(err error) {
 	// core loop does not go by that here, so it takes a record that is sent once more after a jump for one that is not known again.
 	var refused *engine.ProduceError
 	failed = failed || errors.As(err, &refused) && refused.Code == kcode.InvalidTimestamp && (h.p.shutting || h.p.jumped)
-	stopped := h.w.failing.stops() && ofRecord(err) || h.w.oracle.diedOver(err)
+	stopped := h.w.failing.stops() && ofRecord(err) || h.w.oracle.diedOver(h.p, err)
 	if err != nil && !failed && !stopped {
 		h.w.violated("%s ended: %v", h.p.name, err)
 		return

@@ -40,8 +40,8 @@ type oracle struct {
 	commits    map[task.TopicPartition]commit // the last of each input
 	rounds     rounds
 	moves      Moves
-	cut        bool                   // the beginning of a changelog went away
-	named      map[suspect][]*process // whose last commit says that they are in the middle of a record, or were when they died
+	cut        bool                 // the beginning of a changelog went away
+	named      map[suspect][]string // memberships whose last commit says that they are in the middle of a record, or were when they ended
 }
 
 // commit is what was committed of an input.
@@ -69,7 +69,7 @@ func (o *oracle) init(w *world) {
 	*o = oracle{
 		w: w, logs: map[task.TopicPartition][]written{}, members: map[string]*process{}, runs: map[task.ID][]*process{},
 		last: map[task.ID]*process{}, input: newNumbers(w), split: newNumbers(w), counted: newNumbers(w), lost: newNumbers(w), outOfOrder: map[int32]bool{}, reached: map[task.TopicPartition]int64{},
-		rows: map[task.TopicPartition]boardRow{}, shownBy: map[readiness]bool{}, commits: map[task.TopicPartition]commit{}, named: map[suspect][]*process{},
+		rows: map[task.TopicPartition]boardRow{}, shownBy: map[readiness]bool{}, commits: map[task.TopicPartition]commit{}, named: map[suspect][]string{},
 	}
 	o.rounds.o = o
 	o.failed.init(o)
@@ -97,7 +97,9 @@ func (o *oracle) answer(c *virtual.Call, r modelbroker.Response) {
 	switch r := r.(type) {
 	case modelbroker.JoinGroupResponse:
 		if r.MemberID != "" {
-			o.members[r.MemberID] = of(c.Link.Process)
+			p := of(c.Link.Process)
+			o.members[r.MemberID] = p
+			p.memberID = r.MemberID
 		}
 	case modelbroker.SyncGroupResponse:
 		if r.Code == kcode.None {
@@ -196,7 +198,7 @@ func (o *oracle) committed(c modelbroker.Commit) {
 		o.w.violatedAt(tp, "a commit of %v says what nobody can read: %v", tp, err)
 	}
 	o.said(tp, c.Offset, m)
-	o.names(p, tp, m)
+	o.names(c.MemberID, tp, m)
 	o.commits[tp] = commit{c.Offset, m}
 	for _, q := range o.runs[id] {
 		if q != p && !q.drowsy() && !q.abandoned(id) {

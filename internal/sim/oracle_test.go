@@ -242,8 +242,9 @@ func TestOracleNotices(t *testing.T) {
 			w.oracle.rounds.plan()
 		}, "a round changes nothing, and was asked for because task 1_0 is learned"},
 		{"an application that ends over a record in the middle of which nobody has died", func(w *world, a, b *process) {
-			w.oracle.names(b, words, retry.Metadata{Running: true, Suspect: 7})
-			a.host.p = a
+			a.memberID, a.host.p = "a", a
+			w.oracle.names("a", words, retry.Metadata{Running: true, Suspect: 7}) // so that its own death would count
+			w.oracle.names("b", words, retry.Metadata{Running: true, Suspect: 7})
 			a.host.exited(&task.Error{Topic: topicWords, Offset: 7, Kind: task.KindCrash, Attempts: 2, Err: errFlaky})
 		}, "A1 ended"},
 	}
@@ -262,20 +263,26 @@ func TestOracleNotices(t *testing.T) {
 // Whoever has named a record and then one behind it, or none, has come through it.
 func TestOracleCountsDeaths(t *testing.T) {
 	w := newWorld(Config{Seed: 1}.withDefaults())
-	a, b := idle(w.hosts[0]), idle(w.hosts[1])
+	p := idle(w.hosts[0])
+	p.spec, p.memberID = p.topology(), "p"
 	words := task.TopicPartition{Topic: topicWords}
+	least := p.spec[1].Failure.Settings().Crashes
 	over := func(deaths int) bool {
-		return w.oracle.diedOver(&task.Error{Topic: topicWords, Offset: 7, Kind: task.KindCrash, Attempts: deaths})
+		return w.oracle.diedOver(p, &task.Error{Task: task.ID{Subtopology: 1}, Topic: topicWords, Offset: 7, Kind: task.KindCrash, Attempts: deaths})
 	}
 	in := retry.Metadata{Running: true, Suspect: 7}
-	w.oracle.names(a, words, in)
-	w.oracle.names(b, words, in)
-	require.True(t, over(2))
-	require.False(t, over(3))
-	require.False(t, w.oracle.diedOver(errFlaky))
-	w.oracle.names(b, words, retry.Metadata{Running: true, Suspect: -1})
-	require.True(t, over(1))
-	require.False(t, over(2))
+	for n := range least + 1 {
+		w.oracle.names(string(rune('a'+n)), words, in)
+	}
+	w.oracle.names("p", words, in)
+	require.True(t, over(least))
+	require.True(t, over(least+1))
+	require.False(t, over(least+2), "so many have not died")
+	require.False(t, over(least-1), "so many do not suffice")
+	require.False(t, w.oracle.diedOver(p, errFlaky))
+	w.oracle.names("a", words, retry.Metadata{Running: true, Suspect: -1})
+	require.True(t, over(least))
+	require.False(t, over(least+1))
 }
 
 // One who was paused may not know yet what has happened; a moment after it woke it must.

@@ -25,6 +25,7 @@ type rounds struct {
 	reasons []string         // why members have joined since the last plan was made
 	text    string           // of that plan
 	made    int32            // its generation
+	missed  int              // plans in a row of which some member had not heard when the next one was made
 	members []string         // in it
 	cold    map[learner]bool // learners and standbys of that plan whose task is not theirs yet
 	late    bool             // a task was not released in time for the next one
@@ -73,28 +74,39 @@ func (r *rounds) plan() {
 		members[i] = m.ID
 	}
 	slices.Sort(members)
+	missed := r.misses(g)
+	if r.missed++; !missed {
+		r.missed = 0
+	} else if r.current != nil && r.missed > mostMissed {
+		r.o.w.violated("%d plans in a row were followed by the next before all members had heard of them", r.missed)
+	}
 	same := slices.Equal(members, r.members) // who leaves or dies asks for no round
 	r.members = members
-	asked := same && !r.missed(g) && len(r.reasons) > 0 && !slices.ContainsFunc(r.reasons, func(s string) bool { return !voluntary(s) })
-	if asked && text == r.text {
+	asked := same && len(r.reasons) > 0 && !slices.ContainsFunc(r.reasons, func(s string) bool { return !voluntary(s) })
+	if asked && text == r.text && !missed {
 		r.o.moves.Idle++
 		if r.current != nil && !r.late {
 			r.o.w.violated("a round changes nothing, and was asked for because %s", strings.Join(r.reasons, ", "))
 		}
 	}
-	r.count(asked)
+	if !asked || !missed {
+		r.count(asked)
+	}
 	r.due = r.finds(g)
 	r.text, r.reasons, r.late, r.made = text, nil, false, g.Generation
 }
 
-// missed says that a member has not heard of the plan before: its answer was an error, or somebody joined before it came. What it was to let go
-// it lets go of a round later.
-func (r *rounds) missed(g modelbroker.GroupView) bool {
+// misses says that a member has not heard of the plan before: its answer was an error, or somebody joined before it came. What it was to let go it
+// lets go of a round later.
+func (r *rounds) misses(g modelbroker.GroupView) bool {
 	return slices.ContainsFunc(g.Members, func(m modelbroker.MemberView) bool {
 		p := r.o.members[m.ID]
-		return p != nil && !p.heard[r.made]
+		return p != nil && slices.Contains(r.members, m.ID) && !p.heard[r.made]
 	})
 }
+
+// mostMissed is how many plans in a row may be missed by somebody: a coordinator that moves costs one or two.
+const mostMissed = 3
 
 // count holds S5: after whatever happens to the group there is one round for what moves at once, and one for each batch of learners that are
 // ready.
