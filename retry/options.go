@@ -42,8 +42,9 @@ func MaxAge(d time.Duration) Option { return set("MaxAge", func(s *Settings) { s
 // Timeout ends the context of one try on a worker. 0 is none, and the default. For KeyOrdered and Parallel.
 func Timeout(d time.Duration) Option { return set("Timeout", func(s *Settings) { s.Timeout = d }) }
 
-// Workers is how many records of a task may be worked on at once. 1 is the task's own goroutine, and the default. For KeyOrdered and
-// Parallel.
+// Workers is how many records of a task may be worked on at once. 1 is the task's own goroutine, and the default. While there are new records, those
+// that were put aside have a quarter of what is under way; else they have all workers but one, so that what comes does not wait for a call to
+// return. For KeyOrdered and Parallel.
 func Workers(n int) Option { return set("Workers", func(s *Settings) { s.Workers = n }) }
 
 // Crashes is how often a process may die in the middle of a record until the record is taken for failed. Defaults to 2.
