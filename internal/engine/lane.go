@@ -78,7 +78,6 @@ type batch struct {
 	by      writer // that it was last sent under
 	onWay   bool
 	doubt   bool // it may have been appended, nobody knows
-	life    int  // of the lane's tenure, in which it was taken
 }
 
 // lane is the way to one partition.
@@ -148,9 +147,6 @@ func (l *lane) take(limit int) *batch {
 	l.queue = l.queue[:rest]
 	for i := range b.pieces {
 		b.groups = append(b.groups, &b.pieces[i].group)
-	}
-	if l.tenure != nil {
-		b.life = l.tenure.lives
 	}
 	l.sent = b
 	return b

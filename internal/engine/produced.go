@@ -65,7 +65,7 @@ func (s *Sender) produced(ev Produced) {
 		l.sent.onWay = false
 		l.sent.doubt = l.sent.doubt || inDoubt(part.Code)
 		if l.orphaned() {
-			s.answeredOrphan(l, part)
+			s.answeredOrphan(l, part.Code)
 		} else {
 			s.answered(l, part)
 		}
@@ -169,7 +169,9 @@ func (s *Sender) narrow(l *lane, p ProducedPart) {
 		return
 	}
 	half := max(b.bytes/2, 1)
-	s.leaveSequence(l)
+	if slices.ContainsFunc(b.pieces, func(p piece) bool { return p.owner.gone }) {
+		s.leaveSequence(l) // what comes next may have as many records; else it has fewer, and brokers tell the two apart by where they end
+	}
 	l.requeue()
 	if len(l.queue) == 0 {
 		return // nobody waits for it any more

@@ -325,7 +325,7 @@ func (s *Sender) dropAll() {
 // send starts what can be started and says when to come back for the rest.
 func (s *Sender) send() {
 	s.order = slices.DeleteFunc(s.order, func(l *lane) bool {
-		l.busy = l.sent != nil && !l.held() || l.bytes > 0 || len(l.queue) > 0
+		l.busy = l.sent != nil || l.bytes > 0 || len(l.queue) > 0
 		return !l.busy
 	})
 	if len(s.order) == 0 {
@@ -396,7 +396,7 @@ func (s *Sender) sendOne() bool {
 
 // ready reports whether the lane may send now; if time alone is missing it asks to be woken.
 func (s *Sender) ready(l *lane) bool {
-	if l.leader < 0 || l.sent != nil && (l.sent.onWay || l.held()) || s.inFlight[l.leader] >= s.cfg.InFlight {
+	if l.leader < 0 || (l.sent != nil && l.sent.onWay) || s.inFlight[l.leader] >= s.cfg.InFlight {
 		return false
 	}
 	if s.now.Before(l.retryAt) {

@@ -19,7 +19,6 @@ type tenure struct {
 	fenced    bool  // the broker has seen a higher epoch
 	confirmed int   // how often the lease has been extended since
 	forsaken  bool  // it writes as an ordinary writer: see forsake
-	lives     int   // of the task that have begun in it
 }
 
 // writer is whom a broker takes the batches of a partition to be from.
@@ -57,10 +56,10 @@ func (s *Sender) begin(ev Tenure) {
 	by := writerOf(ev.TopicPartition, ev.Generation)
 	if l.tenure != nil && l.tenure.writer == by { // another life of the same grant: its batches follow those before
 		l.tenure.end = ev.End
-		l.tenure.lives++
+		s.dropOrphan(l)
 		return
 	}
-	l.tenure = &tenure{writer: by, end: ev.End, lives: 1}
+	l.tenure = &tenure{writer: by, end: ev.End}
 	l.seq, l.tries = 0, 0
 	s.dropOrphan(l)
 }
@@ -77,38 +76,25 @@ func (s *Sender) writer(l *lane) writer {
 }
 
 // orphaned says that nobody waits any more for the batch of a lane that has a tenure. A life that is over writes nothing more, as the task may be
-// somebody else's: the batch is dropped, unless it may be in the log already and its writer goes on. Lanes without a tenure do not care: their
-// batches go on until their sequence is known to be used or free.
+// somebody else's. Lanes without a tenure do not care: their batches go on until their sequence is known to be used or free.
 func (l *lane) orphaned() bool {
 	return l.sent != nil && l.tenure != nil && !slices.ContainsFunc(l.sent.pieces, func(p piece) bool { return !p.owner.gone })
 }
 
-// lingers says that the batch of a lane may have been appended under the writer that is the lane's still. The next life of the task in the same
-// grant is that writer too; it sends the batch again, before its own, to know. Were its sequence used for something else, the broker could take
-// that for this one, and drop it; and under another writer nothing would keep the batch out that is on its way still.
-func (s *Sender) lingers(l *lane) bool { return l.sent.doubt && l.sent.by == s.writer(l) }
-
-// held says that such a batch waits for the next life.
-func (l *lane) held() bool {
-	return l.sent != nil && l.sent.doubt && l.tenure != nil && l.sent.life == l.tenure.lives && l.orphaned()
-}
-
-// dropOrphan drops the batch of a lane if nobody waits for it, it is not on the way, and nothing hangs on it.
+// dropOrphan drops the batch of a lane if nobody waits for it and it is not on the way.
 func (s *Sender) dropOrphan(l *lane) {
-	if l.orphaned() && !l.sent.onWay && !s.lingers(l) {
-		l.drop()
+	if l.orphaned() && !l.sent.onWay {
+		s.giveUp(l)
 	}
 }
 
-// answeredOrphan deals with an answer to a batch that nobody waits for any more.
-func (s *Sender) answeredOrphan(l *lane, p ProducedPart) {
-	switch c := p.Code; {
-	case c == kcode.None || c == kcode.DuplicateSequence:
+// answeredOrphan ends a batch that nobody waits for any more, and counts it if it was appended: the next life of the task in the same grant is the
+// same writer.
+func (s *Sender) answeredOrphan(l *lane, c kcode.Code) {
+	switch c {
+	case kcode.None, kcode.DuplicateSequence:
 		l.done(s.writer(l))
-	case inDoubt(c) && s.lingers(l):
-		l.leader = unknownLeader
-		s.retry(l)
-	case c == kcode.InvalidProducerEpoch || c == kcode.ProducerFenced: // it is not appended any more
+	case kcode.InvalidProducerEpoch, kcode.ProducerFenced: // it is not appended any more
 		l.drop()
 	default:
 		s.giveUp(l)
@@ -121,10 +107,12 @@ func (s *Sender) giveUp(l *lane) {
 	l.drop()
 }
 
-// leaveSequence lets other records have the sequence of the batch of a lane: under another writer, if it may be used.
+// leaveSequence lets other records have the sequence of the batch of a lane. Its writer may go on: were the sequence used then, the broker would take
+// the next batch for this one, acknowledge it, and not append it. So where nobody knows, another writer goes on. To send the batch again, to know,
+// would write for certain what a life has made that was not committed.
 func (s *Sender) leaveSequence(l *lane) {
-	switch {
-	case !s.lingers(l):
+	switch b := l.sent; {
+	case !b.doubt || b.by != s.writer(l):
 	case l.owned():
 		s.forsake(l)
 	default:

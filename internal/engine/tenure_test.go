@@ -172,59 +172,38 @@ func TestTenureGoesOnInAnotherLife(t *testing.T) {
 	for name, c := range map[string]struct {
 		steps    []func(b *senderBench)
 		sequence int32
-		doubt    bool // whether the first batch was appended
+		ordinary bool // writer: nobody knows whether the first batch was appended
 	}{
 		"appended before it is over":            {steps: []func(*senderBench){appended, over, next}, sequence: 2},
 		"appended between the two":              {steps: []func(*senderBench){over, appended, next}, sequence: 2},
 		"appended in the next life":             {steps: []func(*senderBench){over, next, appended}, sequence: 2},
 		"refused between the two":               {steps: []func(*senderBench){over, refused, next}},
 		"refused in the next life":              {steps: []func(*senderBench){over, next, refused}},
-		"nobody knows, before it is over":       {steps: []func(*senderBench){unknown, over, next}, doubt: true},
-		"nobody knows, between the two":         {steps: []func(*senderBench){over, unknown, next}, doubt: true},
-		"nobody knows, and the next life began": {steps: []func(*senderBench){over, next, unknown}, doubt: true},
+		"nobody knows, before it is over":       {steps: []func(*senderBench){unknown, over, next}, ordinary: true},
+		"nobody knows, between the two":         {steps: []func(*senderBench){over, unknown, next}, ordinary: true},
+		"nobody knows, and the next life began": {steps: []func(*senderBench){over, next, unknown}, ordinary: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			began := func() *senderBench {
-				b := tenured(t)
-				for _, step := range c.steps {
-					step(b)
-				}
-				b.step(LeadersKnown{Leaders: map[task.TopicPartition]int32{log0: 1, out0: 1}})
-				b.step(EffectsMade{effects(id00, 2, 1, 1, 10, log0)})
-				b.step(LeadersKnown{Leaders: map[task.TopicPartition]int32{log0: 1, out0: 1}})
-				b.after(2 * time.Second)
-				require.Len(t, b.sent, 2)
-				return b
+			b := tenured(t)
+			for _, step := range c.steps {
+				step(b)
 			}
-			goesOn := func(b *senderBench, w writer, sequence int32) {
-				require.Equal(t, w, writer{b.to(log0).ProducerID, b.to(log0).Epoch})
-				require.Equal(t, sequence, b.to(log0).FirstSequence)
-				require.Len(t, b.to(log0).Groups[0].Refs, 1)
-				b.answer(b.last(), kcode.None, 12)
-				require.Equal(t, uint64(2), b.acks[len(b.acks)-1].Epoch)
-				require.Zero(t, b.asks)
-				require.True(t, b.s.Idle())
+			b.step(LeadersKnown{Leaders: map[task.TopicPartition]int32{log0: 1, out0: 1}})
+			b.step(EffectsMade{effects(id00, 2, 1, 1, 10, log0)})
+			b.step(LeadersKnown{Leaders: map[task.TopicPartition]int32{log0: 1, out0: 1}})
+			b.after(2 * time.Second)
+			want := writerOf(log0, 5)
+			if c.ordinary {
+				want = writer{pid: 7} // of which the partition has seen nothing
 			}
-			b := began()
-			if !c.doubt {
-				goesOn(b, writerOf(log0, 5), c.sequence)
-				return
-			}
-			again := func(b *senderBench) {
-				require.Equal(t, writerOf(log0, 5), writer{b.to(log0).ProducerID, b.to(log0).Epoch})
-				require.Zero(t, b.to(log0).FirstSequence)
-				require.Len(t, b.to(log0).Groups[0].Refs, 2, "it is the batch of the life before")
-			}
-			again(b)
-			b.answer(b.last(), kcode.None, 10)
-			require.Len(t, b.sent, 3)
-			goesOn(b, writerOf(log0, 5), 2)
-
-			b = began()
-			again(b)
-			b.answer(b.last(), kcode.InvalidTimestamp, -1) // which says nothing of the first time
-			require.Len(t, b.sent, 3)
-			goesOn(b, writer{pid: 7}, 0)
+			require.Len(t, b.sent, 2)
+			require.Equal(t, want, writer{b.to(log0).ProducerID, b.to(log0).Epoch})
+			require.Equal(t, c.sequence, b.to(log0).FirstSequence)
+			require.Len(t, b.to(log0).Groups[0].Refs, 1)
+			b.answer(b.last(), kcode.None, 12)
+			require.Equal(t, uint64(2), b.acks[len(b.acks)-1].Epoch)
+			require.Zero(t, b.asks)
+			require.True(t, b.s.Idle())
 		})
 	}
 }

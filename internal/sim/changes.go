@@ -23,6 +23,7 @@ type changes struct {
 	grant   int32 // the generation that its present owner has it from
 	since   time.Time
 	begun   bool              // that owner has written
+	anew    bool              // it has begun again in the same grant, and has put out nothing yet
 	rightly map[string][]byte // the last rows of those who ran the task when they wrote them
 	emits   map[string]int    // the last counts that the present owner has put out
 	folds   map[*process]*folded
@@ -95,6 +96,7 @@ func (c *changes) granted(t engine.Tenure) {
 	if t.Generation < c.grant {
 		return
 	}
+	c.anew = t.Generation == c.grant
 	c.grant, c.since, c.begun = t.Generation, c.o.w.Now, false
 	clear(c.emits)
 }
@@ -172,8 +174,13 @@ func includes(row, other []byte) bool {
 	return true
 }
 
-// emitted holds the outputs of one owner against each other: a count never shrinks.
+// emitted holds the outputs of one owner against each other: a count never shrinks. The first batch of one that has begun again in the same grant may be
+// one of its life before, sent again to know whether it was appended.
 func (c *changes) emitted(p *process, b modelbroker.ProduceBatch) {
+	if c.anew {
+		c.anew = false
+		return
+	}
 	for _, r := range b.Records {
 		n := countIn(r.Value)
 		if n < c.emits[string(r.Key)] {
