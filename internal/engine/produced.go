@@ -160,8 +160,8 @@ func ofRecord(c kcode.Code) bool {
 	return c == kcode.MessageTooLarge || c == kcode.RecordListTooLarge || c == kcode.InvalidTimestamp || c == kcode.InvalidRecord
 }
 
-// narrow sends a batch again in smaller ones that is too large, or has a record that the broker does not take. So it is
-// one record that is refused, and nobody else's.
+// narrow sends a batch again in smaller ones that is too large, or has a record that the broker does not take. So it is one
+// record that is refused, and nobody else's.
 func (s *Sender) narrow(l *lane, p ProducedPart) {
 	b := l.sent
 	if b.records <= 1 {

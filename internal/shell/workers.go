@@ -26,8 +26,7 @@ type workers struct {
 	shut   bool
 	ctx    context.Context // of the items that are handed out now
 	cancel context.CancelCauseFunc
-	queue  []handed
-	behind behind
+	lines  lines
 	idle   []*worker // the one that has waited least is the last
 	all    []*worker
 }
@@ -61,11 +60,8 @@ func (s *workers) dispatch(it *task.Item) {
 	if s.shut {
 		return
 	}
-	queue := &s.queue
-	if l := s.behind.of(it.Path); l != nil {
-		queue = &l.queue
-	}
-	*queue = append(*queue, handed{it, s.ctx})
+	l := &s.lines.of[it.Path]
+	l.queue = append(l.queue, handed{it, s.ctx})
 	s.attend()
 }
 
@@ -83,13 +79,20 @@ func (s *workers) attend() {
 	}
 }
 
+// attendNext sees to it that somebody takes what may be taken now.
+func (s *workers) attendNext() {
+	if s.lines.next(s.most) != nil {
+		s.attend()
+	}
+}
+
 // call lets a worker run a callback of its own nodes.
 func (s *workers) call(c task.Call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, w := range s.all {
 		if w.nodes == c.Worker {
-			w.calls = append(w.calls, handed{c.Item, s.l.ctx})
+			w.calls.queue = append(w.calls.queue, handed{c.Item, s.l.ctx})
 			if i := slices.Index(s.idle, w); i >= 0 {
 				s.idle = slices.Delete(s.idle, i, i+1)
 				w.stir()
@@ -127,7 +130,10 @@ func (s *workers) abort() {
 func (s *workers) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.shut, s.queue, s.behind.lines[0].queue, s.behind.lines[1].queue = true, nil, nil, nil
+	s.shut = true
+	for i := range s.lines.of {
+		s.lines.of[i].queue = nil
+	}
 	s.cancel(errClosed)
 	for _, w := range s.idle {
 		w.stir()
@@ -141,17 +147,25 @@ func (s *workers) gone(w *worker) {
 	defer s.mu.Unlock()
 	s.forget(w)
 	s.caughtUp(w)
-	for _, c := range w.calls {
+	for _, c := range w.calls.queue {
 		s.l.box.put(task.Done{Result: w.nodes.Refuse(c.Item, nil)})
 	}
-	if !s.shut && s.line() != nil {
-		s.attend()
+	if !s.shut {
+		s.attendNext()
 	}
 }
 
 func (s *workers) forget(w *worker) {
 	is := func(o *worker) bool { return o == w }
 	s.all, s.idle = slices.DeleteFunc(s.all, is), slices.DeleteFunc(s.idle, is)
+}
+
+// caughtUp notes that a worker does not run what it has taken any more.
+func (s *workers) caughtUp(w *worker) {
+	if w.line != nil {
+		w.line.running--
+		w.line = nil
+	}
 }
 
 // pulses appends those of the workers.
@@ -173,9 +187,9 @@ type worker struct {
 
 	// Under the lock of s.
 	nodes *task.Worker
-	calls []handed
+	calls line   // callbacks of its own nodes
 	id    uint64 // of the item that runs
-	line  *line  // that it was taken from, if not of the main path
+	line  *line  // that it was taken from
 
 	// The goroutine's own.
 	ctx  context.Context
@@ -249,16 +263,19 @@ func (w *worker) take(late bool) (it handed, ok, over bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.caughtUp(w)
-	line := &w.calls
-	if len(*line) == 0 {
-		line = s.line()
+	l := &w.calls
+	if len(l.queue) == 0 {
+		l = s.lines.next(s.most)
 	}
-	if line != nil {
-		it = (*line)[0]
-		*line = slices.Delete(*line, 0, 1)
+	if l != nil {
+		it = l.queue[0]
+		l.queue = slices.Delete(l.queue, 0, 1)
+		l.running++
+		w.line = l
+		s.lines.took(l)
 		s.idle = slices.DeleteFunc(s.idle, func(o *worker) bool { return o == w })
 		w.id = it.ID
-		s.taken(w, line)
+		s.attendNext()
 		select {
 		case <-w.answers: // to what an earlier item has asked
 		default:

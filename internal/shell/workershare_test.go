@@ -24,15 +24,19 @@ func crewOf(n int) (*workers, []*worker) {
 
 // However many records of a gap, or put aside, wait, one worker is free for what is new: it does not wait for a call to return.
 func TestReplayLeavesAWorkerFree(t *testing.T) {
-	for _, n := range []int{2, 8} {
+	for _, c := range []struct {
+		n    int
+		path task.Path
+	}{{2, task.GapPath}, {8, task.GapPath}, {2, task.RetryPath}, {8, task.RetryPath}} {
+		n := c.n
 		s, all := crewOf(n)
 		for range 2 * n {
-			s.dispatch(&task.Item{Path: task.GapPath})
+			s.dispatch(&task.Item{Path: c.path})
 		}
 		for _, w := range all[:n-1] {
 			it, ok, _ := w.take(false)
 			require.True(t, ok)
-			require.Equal(t, task.GapPath, it.Path)
+			require.Equal(t, c.path, it.Path)
 		}
 		last := all[n-1]
 		_, ok, over := last.take(false)
@@ -47,7 +51,7 @@ func TestReplayLeavesAWorkerFree(t *testing.T) {
 		require.False(t, ok)
 		it, ok, _ = all[0].take(false) // who has run one of the gap runs the next
 		require.True(t, ok)
-		require.Equal(t, task.GapPath, it.Path)
+		require.Equal(t, c.path, it.Path)
 	}
 }
 
