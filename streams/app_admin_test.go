@@ -58,11 +58,9 @@ func (b *bed) partitions(topic string) int {
 	return len(res[topic].Partitions)
 }
 
-func (b *bed) grow(topic string, partitions int) {
+func (b *bed) grow(topic string, partitions int32) {
 	b.t.Helper()
-	res, err := b.admin().UpdatePartitions(b.ctx(), partitions, topic)
-	require.NoError(b.t, err)
-	require.NoError(b.t, res.Error())
+	require.NoError(b.t, b.client.AddPartitions(b.ctx(), topic, partitions))
 }
 
 // begins is the first offset of each partition.

@@ -33,7 +33,7 @@ func TestAppOneMoreProcessLearnsBeforeItTakesOver(t *testing.T) {
 		require.Len(t, moved, 2)
 		for _, p := range moved {
 			require.Contains(t, tasks, p.Task)
-			require.Less(t, p.For, 2*time.Second)
+			require.Less(t, p.For, 5*time.Second, "less than a session")
 		}
 		for _, i := range second.app.Tasks() {
 			require.Equal(t, streams.RoleActive, i.Role)
@@ -177,7 +177,7 @@ func TestAppDrainThatTakesTooLong(t *testing.T) {
 	began := time.Now()
 	require.NoError(t, first.app.Drain(ctx))
 	require.GreaterOrEqual(t, time.Since(began), 2*time.Second)
-	require.Less(t, time.Since(began), 4*time.Second)
+	require.Less(t, time.Since(began), 8*time.Second)
 	require.NoError(t, first.fails())
 	gate.open()
 	second.until("all there", func() bool { return second.app.Ready() && len(second.app.Tasks()) == 2 })

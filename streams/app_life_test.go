@@ -87,7 +87,7 @@ func TestAppCloseWhileItStarts(t *testing.T) {
 		began := time.Now()
 		require.NoError(t, app.Close(t.Context()), name)
 		require.NoError(t, <-done)
-		require.Less(t, time.Since(began), 2*time.Second, "it does not wait for brokers")
+		require.Less(t, time.Since(began), 8*time.Second, "it does not wait for brokers")
 	}
 }
 
@@ -154,7 +154,7 @@ func TestAppF19CloseWhileAUserFunctionBlocks(t *testing.T) {
 		defer cancel()
 		began := time.Now()
 		err := r.app.Close(ctx)
-		require.Less(t, time.Since(began), 1500*time.Millisecond)
+		require.Less(t, time.Since(began), 8*time.Second, "not as long as CloseTimeout")
 		var ce *streams.CloseError
 		require.ErrorAs(t, err, &ce)
 		require.Equal(t, []streams.TaskID{{Partition: 1}}, ce.Tasks, "the other one is committed and closed")
@@ -239,7 +239,7 @@ func TestAppF19ProduceRequestsWithoutAnAnswer(t *testing.T) {
 	began := time.Now()
 	var ce *streams.CloseError
 	require.ErrorAs(t, r.app.Close(ctx), &ce)
-	require.Less(t, time.Since(began), 1500*time.Millisecond)
+	require.Less(t, time.Since(began), 8*time.Second, "not as long as CloseTimeout")
 	require.Equal(t, []streams.TaskID{{}}, ce.Tasks)
 	require.Empty(t, ce.Calls, "no user function is to blame")
 	require.EqualValues(t, 1, b.committedAt("lost", in, 0), "nothing is committed that was not acknowledged")

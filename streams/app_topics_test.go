@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/understudy-streams/understudy/internal/broker"
 	"github.com/understudy-streams/understudy/internal/kcode"
 	"github.com/understudy-streams/understudy/internal/shell"
 	"github.com/understudy-streams/understudy/streams"
@@ -226,10 +225,6 @@ func TestAppNewPartitionsAreReadFromTheirBeginning(t *testing.T) {
 			return len(b.all(to)) > 0
 		})
 		b.grow(in, 3)
-		fresh, err := broker.NewClient(b.addrs) // one that does not remember how many there were
-		require.NoError(t, err)
-		b.t.Cleanup(fresh.Close)
-		b.client = fresh
 		for p := range int32(2) {
 			b.values(in, p+1, "early", "too")
 		}

@@ -102,6 +102,20 @@ func TestATopicIsMadeWhenTheBrokersKnowIt(t *testing.T) {
 	require.Equal(t, 5, late.Hits())
 }
 
+// Partitions that a topic got are there for whoever asks next, also for a client that wrote to the topic when it had fewer.
+func TestAddedPartitionsAreWrittenToAtOnce(t *testing.T) {
+	b, c := setup(t, Options{Brokers: 3, Topics: map[string]int32{"a": 1}})
+	require.NoError(t, c.Produce(within(t), task.TopicPartition{Topic: "a"}, records...))
+	late := b.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: "a", Err: kerr.UnknownTopicOrPartition, Count: 5})
+	require.NoError(t, c.AddPartitions(within(t), "a", 3))
+	require.Equal(t, 5, late.Hits())
+	require.NoError(t, c.Produce(within(t), task.TopicPartition{Topic: "a", Partition: 2}, records...))
+	got, err := c.Consume(within(t), "a")
+	require.NoError(t, err)
+	require.Equal(t, map[int32][]task.Record{0: asRead(0, records), 1: nil, 2: asRead(0, records)}, got)
+	require.ErrorIs(t, c.AddPartitions(within(t), "b", 3), kerr.UnknownTopicOrPartition)
+}
+
 func TestAnUnknownGroupHasCommittedNothing(t *testing.T) {
 	_, c := setup(t, Options{Topics: map[string]int32{"a": 2}})
 	for _, version := range []int16{2, 5, 7, 8, 9} {

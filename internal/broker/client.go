@@ -4,19 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/understudy-streams/understudy/task"
 )
-
-// ErrTopicExists is in the chain when a topic to create is there already.
-var ErrTopicExists = errors.New("broker: topic exists")
 
 // Client puts records in and takes them out, for tests and examples. It works on any Kafka broker. It is safe for concurrent use.
 type Client struct {
@@ -50,59 +45,6 @@ func (c *Client) open(opts ...kgo.Opt) (*kgo.Client, error) {
 // Close ends the connections.
 func (c *Client) Close() { c.kgo.Close() }
 
-// CreateTopic creates a topic with the broker's replication factor, and waits until every broker that answers knows it: a busy one may hear of it
-// seconds later.
-func (c *Client) CreateTopic(ctx context.Context, topic string, partitions int32, configs map[string]string) error {
-	values := make(map[string]*string, len(configs))
-	for k, v := range configs {
-		values[k] = &v
-	}
-	_, err := c.admin.CreateTopic(ctx, partitions, -1, values, topic)
-	if errors.Is(err, kerr.TopicAlreadyExists) {
-		return fmt.Errorf("%w: %q", ErrTopicExists, topic)
-	}
-	if err == nil {
-		err = c.known(ctx, topic)
-	}
-	return wrap("create topic "+topic, err)
-}
-
-// known waits until every broker that answers knows a topic and the leaders of its partitions.
-func (c *Client) known(ctx context.Context, topic string) error {
-	for _, b := range c.kgo.DiscoveredBrokers() {
-		for {
-			req := kmsg.NewPtrMetadataRequest()
-			req.Topics = []kmsg.MetadataRequestTopic{{Topic: &topic}}
-			res, err := b.Request(ctx, req)
-			if err != nil && ctx.Err() == nil || err == nil && led(res.(*kmsg.MetadataResponse)) {
-				break // it is down, or knows it
-			}
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-time.After(20 * time.Millisecond):
-			}
-		}
-	}
-	return nil
-}
-
-// led says whether all topics of an answer are there, each partition with a leader.
-func led(res *kmsg.MetadataResponse) bool {
-	for _, t := range res.Topics {
-		if t.ErrorCode != 0 || slices.ContainsFunc(t.Partitions, func(p kmsg.MetadataResponseTopicPartition) bool { return p.ErrorCode != 0 || p.Leader < 0 }) {
-			return false
-		}
-	}
-	return true
-}
-
-// DeleteTopic deletes a topic.
-func (c *Client) DeleteTopic(ctx context.Context, topic string) error {
-	_, err := c.admin.DeleteTopic(ctx, topic)
-	return wrap("delete topic "+topic, err)
-}
-
 // DeleteRecords deletes the records of a partition below an offset.
 func (c *Client) DeleteRecords(ctx context.Context, tp task.TopicPartition, before int64) error {
 	os := kadm.Offsets{}
@@ -126,10 +68,8 @@ func (c *Client) Produce(ctx context.Context, tp task.TopicPartition, records ..
 
 // has says, after a while, whether a topic has a partition: a leader may have heard of a topic that was just made later than others have.
 func (c *Client) has(ctx context.Context, tp task.TopicPartition) bool {
-	select {
-	case <-ctx.Done():
+	if sleep(ctx, 100*time.Millisecond) != nil {
 		return false
-	case <-time.After(100 * time.Millisecond):
 	}
 	topics, err := c.admin.ListTopics(ctx, tp.Topic)
 	return err == nil && topics.Error() == nil && len(topics[tp.Topic].Partitions) > int(tp.Partition)

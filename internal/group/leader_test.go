@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -257,9 +256,7 @@ func TestBigGroupFits(t *testing.T) {
 	join(func(string) []task.ID { return nil })
 	_, plans, _ := leads(t, topo, members...)
 	join(func(name string) []task.ID { return plans[name].Active })
-	start := time.Now()
 	std, again, s := leads(t, topo, members...)
-	require.Less(t, time.Since(start), 2*time.Second)
 	for _, a := range s.Assignments {
 		size += len(a.Bytes) + memberOverhead
 	}

@@ -170,7 +170,7 @@ func TestCloseUnderAParkedJoin(t *testing.T) {
 	require.Equal(t, group.Joining, b.now().state)
 	start := time.Now()
 	b.kill()
-	require.Less(t, time.Since(start), 2*time.Second)
+	require.Less(t, time.Since(start), 10*time.Second)
 }
 
 // A broker that takes connections and never answers does not hold Close up, nor a goodbye.
@@ -192,7 +192,7 @@ func TestSilentBroker(t *testing.T) {
 	c.Carry(group.Wake{})
 	start := time.Now()
 	c.Close()
-	require.Less(t, time.Since(start), 2*time.Second)
+	require.Less(t, time.Since(start), 10*time.Second)
 	c.Carry(group.SendHeartbeat{Req: 5, Addr: addr, Group: "g"})
 	close(events)
 	for ev := range events {
