@@ -2,7 +2,7 @@
 //
 // There is no write-ahead log: the changelog topic is the log. A batch holds the rows of one task with the changelog positions they
 // lead to, so that whatever survives a crash is consistent, and is caught up from its position. [DB.Flush] makes it durable; the
-// database does so itself every 100,000 changes or 5 minutes, and on Close.
+// database does so itself every 200,000 changes or 5 minutes, and on Close.
 //
 // [OpenDir] opens the database of an application in its state directory, with a lock against a second process. [Writers] is the pool
 // on which writes run, because a full disk blocks them for as long as it is full.

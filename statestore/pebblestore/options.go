@@ -20,7 +20,7 @@ type Options struct {
 	FS vfs.FS
 	// Log takes what Pebble says. Defaults to nothing.
 	Log *zap.Logger
-	// FlushRecords is after how many changes the database flushes by itself. Defaults to 100,000.
+	// FlushRecords is after how many changes the database flushes by itself: so many are replayed after a crash at the most. Defaults to 200,000.
 	FlushRecords int
 	// FlushEvery is how old an unflushed change may grow before the next Apply or FlushIfDue flushes it. Defaults to 5 minutes.
 	FlushEvery time.Duration
@@ -58,7 +58,7 @@ func (o Options) withDefaults() Options {
 		o.Log = zap.NewNop()
 	}
 	if o.FlushRecords <= 0 {
-		o.FlushRecords = 100_000
+		o.FlushRecords = 200_000
 	}
 	if o.FlushEvery <= 0 {
 		o.FlushEvery = 5 * time.Minute
@@ -75,9 +75,13 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// memTableBytes is a sixteenth of the memory, of which four are reserved at the most.
+// memTables bounds how many memtables there are at a time; then writes wait for flushes.
+const memTables = 3
+
+// memTableBytes is an eighth of the memory. What is written again before a memtable is full costs no flush and no compaction, and these are most of
+// what rows cost.
 func (o Options) memTableBytes() uint64 {
-	return uint64(min(max(o.Memory/16, 1<<20), 16<<20))
+	return uint64(min(max(o.Memory/8, 1<<20), 32<<20))
 }
 
 // pebble returns the options for Pebble. The caller unrefs cache and file cache when the database is closed.
@@ -89,7 +93,7 @@ func (o Options) pebble(fs vfs.FS, h *health) *pebble.Options {
 		Cache:                       pebble.NewCache(o.Memory), // memtables are reserved out of it
 		FileCache:                   pebble.NewFileCache(4, 1000),
 		MemTableSize:                o.memTableBytes(),
-		MemTableStopWritesThreshold: 4,
+		MemTableStopWritesThreshold: memTables,
 		L0CompactionThreshold:       4,
 		L0StopWritesThreshold:       24,
 		FlushDelayDeleteRange:       time.Second,

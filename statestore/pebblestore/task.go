@@ -118,9 +118,15 @@ func (t *taskStores) checkBatch(b *statestore.Batch) error {
 	return nil
 }
 
-// fill adds the rows and the position of one store to a batch.
+// orders are shared by the writers, as what they hold grows with the batches that they sort.
+var orders = sync.Pool{New: func() any { return new(statestore.Order) }}
+
+// fill adds the rows and the position of one store to a batch. The rows go in by the order of their keys: a memtable finds the place of each beside
+// that of the one before.
 func (t *taskStores) fill(pb *pebble.Batch, sb *statestore.StoreBatch) error {
-	for i := range sb.Changes {
+	order := orders.Get().(*statestore.Order)
+	defer orders.Put(order)
+	for _, i := range order.Sort(sb.Changes) {
 		c := &sb.Changes[i]
 		t.key = statestore.AppendKey(append(t.key[:0], t.prefixes[sb.Store]...), c.Key)
 		if c.Value == nil {
