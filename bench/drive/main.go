@@ -99,6 +99,7 @@ type bench struct {
 	nodes    *nodes                // brokers of the scenario's own; nil where the cluster is that of all
 	table    string                // the file of the tables
 	markdown func(*results) string // makes them
+	warm     bool                  // something has run since the broker was started
 }
 
 func newBench(dir string, s *settings, names []string) (*bench, error) {

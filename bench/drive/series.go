@@ -13,15 +13,17 @@ import (
 // measuring is one way to measure a program.
 type measuring func(ctx context.Context, p program, w workload, round int) (result, error)
 
-// series measures all programs of a workload, in turns within a round, because the machine's speed drifts. A run that was disturbed, or of
-// which the harness could not tell anything, stays on record and is repeated, so often at most in all rounds of a program together.
+// series measures all programs of a workload, in turns within a round, because the machine's speed drifts; each round begins with the next one.
+// A run that was disturbed, or of which the harness could not tell anything, stays on record and is repeated, so often at most in all rounds of a
+// program together.
 func (b *bench) series(ctx context.Context, w workload, programs []program, one measuring) error {
 	if err := b.results.forget(w.name); err != nil {
 		return err
 	}
 	left := map[string]*int{}
 	for round := range b.settings.rounds {
-		for _, p := range programs {
+		for i := range programs {
+			p := programs[(round+i)%len(programs)]
 			if left[p.name] == nil {
 				repeats := b.settings.repeats
 				left[p.name] = &repeats
@@ -30,6 +32,25 @@ func (b *bench) series(ctx context.Context, w workload, programs []program, one 
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// warmUp lets a program run once before anything is measured: the broker compiles its code in the first run of a sitting, which takes up to twice as
+// long as the next ones.
+func (b *bench) warmUp(ctx context.Context, w workload, p program) error {
+	if b.warm {
+		return nil
+	}
+	b.warm = true
+	r, err := b.measure(ctx, p, w, 0)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		log.Printf("to warm up: %v", err) // what is in the way then is so in the first run that counts, which says it
+	} else {
+		log.Printf("%v (to warm up, not counted)", r)
 	}
 	return nil
 }
@@ -91,7 +112,9 @@ func (b *bench) parts(ctx context.Context, names []string) error {
 			case "rebalance", "rebalance-more":
 				err = b.series(ctx, w, programs, b.reshuffle)
 			default:
-				err = b.series(ctx, w, programs, b.measure)
+				if err = b.warmUp(ctx, w, programs[0]); err == nil {
+					err = b.series(ctx, w, programs, b.measure)
+				}
 			}
 			if err != nil {
 				return fmt.Errorf("%s: %w", w.name, err)
