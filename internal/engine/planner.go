@@ -51,6 +51,7 @@ type Planner struct {
 	parts   []*fetchPart // in the order of asking: who was served moves to the end
 	sent    []*fetchPart // asked for in the Fetch on the way
 	onWay   bool
+	came    bool // something, in the answer that is being taken in
 	tries   int
 	retryAt time.Time
 	wake    time.Time
@@ -75,8 +76,10 @@ type fetchPart struct {
 	asked   int32 // in the Fetch on the way, or in the last one
 	swells  int   // what a byte of the last answer weighs, at the least
 	full    bool
-	more    bool // its last answer says that there is much to come
-	taken   int  // bytes since its turn began
+	more    bool  // its last answer says that there is much to come
+	need    int32 // asked for where its batches are larger than its room; 0: they are not
+	weight  int   // of its last answer that brought something
+	taken   int   // bytes since its turn began
 	removed bool
 	retryAt time.Time
 	tries   int
@@ -271,6 +274,7 @@ func (p *Planner) plan() {
 	f := SendFetch{MaxWait: p.cfg.MaxWait, MaxBytes: p.cfg.MaxBytes}
 	p.sent = p.sent[:0]
 	turn := false // somebody has it
+	ask := p.asking()
 	for _, part := range p.parts {
 		switch {
 		case part.end > 0 && part.offset >= part.end: // the broker would wait for more, and whoever comes next for its answer
@@ -280,13 +284,15 @@ func (p *Planner) plan() {
 			p.wakeAt(part.retryAt)
 			f.MaxWait = p.cfg.ShortWait
 		case p.cfg.Turns && part.more && turn:
+		case !ask.grants(part):
+			f.MaxWait = p.cfg.ShortWait
 		default:
 			turn = turn || part.more
 			if part.asked == 0 { // others may be about to come, and would wait until the broker answers for this one
 				f.MaxWait = p.cfg.ShortWait
 			}
 			p.sent = append(p.sent, part)
-			part.asked = p.room(part, p.cfg.PartBytes)
+			part.asked = max(p.room(part, p.cfg.PartBytes), part.need)
 			f.Parts = append(f.Parts, FetchAsk{TopicPartition: part.src.TopicPartition, Offset: part.offset, LeaderEpoch: part.epoch, MaxBytes: part.asked})
 		}
 	}
@@ -301,18 +307,6 @@ func (p *Planner) plan() {
 	p.do(f)
 }
 
-// leastAsk is asked for however little room there is: a batch that is larger comes all the same once it is the partition's turn.
-const leastAsk = 4 << 10
-
-// firstSwells is what a byte is taken to weigh before the first answer.
-const firstSwells = 4
-
-// room is how much may come without going far beyond the bound. A batch may weigh more than the bytes that are asked for, with compressed
-// records many times more.
-func (p *Planner) room(f *fetchPart, most int32) int32 {
-	return int32(min(max((f.bound-f.held)/max(f.swells, 1), leastAsk), int(most)))
-}
-
 func (p *Planner) answered(ev FetchAnswered) {
 	p.onWay = false
 	if ev.Err != nil {
@@ -322,6 +316,7 @@ func (p *Planner) answered(ev FetchAnswered) {
 		return
 	}
 	p.tries = 0
+	p.came = false
 	for i := range ev.Parts {
 		p.part(&ev.Parts[i])
 	}
@@ -381,13 +376,19 @@ func movedCode(c kcode.Code) bool {
 func (p *Planner) deliver(f *fetchPart, b *task.Batch) {
 	if b == nil || b.Next <= f.offset {
 		f.more = false // whoever brings nothing keeps nobody waiting
+		p.nothing(f, b)
 		return
 	}
+	p.came = true
 	f.offset, f.more = b.Next, b.Next < b.HighWatermark && b.Bytes >= int(f.asked)/2 // who follows a log is always a little behind
 	f.held += b.Bytes
 	f.taken += b.Bytes
 	f.swells = b.Bytes / max(int(f.asked), 1)
 	f.full = f.held >= f.bound
+	f.weight = b.Bytes
+	if b.Next >= b.HighWatermark { // what comes from now on is small
+		f.need = 0
+	}
 	if !p.cfg.Turns || !f.more || f.full || f.taken >= f.bound/2 {
 		p.toEnd(f)
 	}

@@ -313,3 +313,89 @@ func TestPlannerLeavesRoomToThoseBesideATurn(t *testing.T) {
 	require.Len(t, b.last().Parts, 2)
 	require.EqualValues(t, 3<<19, b.last().Parts[0].MaxBytes)
 }
+
+// cut is an answer for a partition that has more, of which nothing came whole.
+func cut(s FetchSource, at int64) FetchedPart {
+	return FetchedPart{TopicPartition: s.TopicPartition, Batch: &task.Batch{Next: at, HighWatermark: at + 1000}}
+}
+
+// large is one with a batch that is larger than what was asked for, and more behind it.
+func large(s FetchSource, next int64) FetchedPart {
+	a := answer(s, next, 100_000)
+	a.Batch.HighWatermark = next + 1000
+	return a
+}
+
+func (b *plannerBench) asks() map[int32]int32 {
+	asks := map[int32]int32{}
+	for _, p := range b.last().Parts {
+		asks[p.Partition] = p.MaxBytes
+	}
+	return asks
+}
+
+// Where batches are larger than the room of a partition a broker sends one of them for all that are asked for. Those that brought nothing are asked
+// for enough, as many as there is room for in all of them together, and in turns.
+func TestPlannerSharesRoomWhereBatchesAreLarger(t *testing.T) {
+	b := newPlannerBench(PlannerConfig{})
+	const parts, bound = 64, 20_000
+	sources := make([]FetchSource, parts)
+	for i := range sources {
+		sources[i] = src("in", int32(i))
+		b.p.parts = append(b.p.parts, &fetchPart{src: sources[i], bound: bound, swells: firstSwells})
+	}
+	b.step(PlannerTick{})
+	require.Len(t, b.last().Parts, parts)
+	served, at := map[int32]int{}, map[int32]int64{}
+	fetches := 0
+	for ; len(served) < parts || fetches < 40; fetches++ {
+		require.Less(t, fetches, 100, "some are never served: %v", served)
+		whole := false // the first one that has something is sent whole, others if it is not larger than what was asked
+		var res []FetchedPart
+		held := 0
+		for _, p := range b.last().Parts {
+			s := sources[p.Partition]
+			if whole && p.MaxBytes < 100_000 {
+				res = append(res, cut(s, at[p.Partition]))
+				continue
+			}
+			whole = true
+			at[p.Partition] += 10
+			served[p.Partition]++
+			held += 100_000
+			res = append(res, large(s, at[p.Partition]))
+		}
+		require.LessOrEqual(t, held, parts*bound+100_000, "no more is held than all bounds together, and a batch")
+		b.step(FetchAnswered{Parts: res})
+		for _, d := range b.delivered {
+			b.step(FetchConsumed{Source: d.Source, Bytes: d.Batch.Bytes})
+		}
+		b.delivered = nil
+	}
+	total := 0
+	for _, n := range served {
+		total += n
+	}
+	require.Greater(t, total, 2*fetches, "several batches a fetch, and not one")
+	for p, n := range served {
+		require.InDelta(t, total/parts, n, 2, "partition %d", p)
+	}
+}
+
+// A partition that brings nothing although it is asked for enough does not keep others waiting, and one that has caught up takes its own room.
+func TestPlannerForgetsWhatAPartitionNeeded(t *testing.T) {
+	b := newPlannerBench(PlannerConfig{})
+	one, two := src("in", 0), src("in", 1)
+	b.step(FetchAdd{Source: one, Bound: 20_000})
+	b.step(FetchAnswered{Parts: []FetchedPart{cut(one, 0)}})
+	require.Equal(t, map[int32]int32{0: 5000}, b.asks(), "nothing came: it is not for want of room")
+	b.step(FetchAdd{Source: two, Bound: 20_000})
+	b.step(FetchAnswered{Parts: []FetchedPart{cut(one, 0)}})
+	b.step(FetchAnswered{Parts: []FetchedPart{large(one, 10), cut(two, 0)}})
+	require.Equal(t, map[int32]int32{1: 256 << 10}, b.asks(), "the other one is full")
+	b.step(FetchConsumed{Source: one, Bytes: 100_000})
+	done := answer(two, 10, 15_000)
+	done.Batch.HighWatermark = 10
+	b.step(FetchAnswered{Parts: []FetchedPart{done}})
+	require.Equal(t, map[int32]int32{0: leastAsk, 1: 5000}, b.asks(), "it has caught up")
+}
