@@ -121,9 +121,9 @@ type Config struct {
 	// Go's heap does not count where the program is built with cgo, 3/16 for uncommitted and cached rows, 3/16 for restores, and 1/16 each
 	// for input and output under way and for buffers of connections. Each task and input partition of the application gets an equal share,
 	// 112 KiB a task at the least, even if Memory is less. A single batch of an input topic that is larger than the share of its partition
-	// is held as a whole. Collector and allocators add to it, up to as much again; with environment variables the process stays within:
-	// GOMEMLIMIT at half of Memory and 64 MiB, and MALLOC_ARENA_MAX=1, by which glibc gives Pebble's half back; where the program is built
-	// without cgo, GOMEMLIMIT alone at Memory and 64 MiB. Defaults to 512 MiB.
+	// is held as a whole. Collector and allocators add to it, up to as much again; with environment variables the process keeps to it, but
+	// for fragments (a seventh at the most in bench/run growth): GOMEMLIMIT at half of Memory and 64 MiB, and MALLOC_ARENA_MAX=1, by which
+	// glibc gives Pebble's half back; where the program is built without cgo, GOMEMLIMIT alone at Memory and 64 MiB. Defaults to 512 MiB.
 	Memory int64
 
 	// Session is how long the group waits for a sign of life. Defaults to 15 s. Kafka key: session.timeout.ms.
