@@ -78,7 +78,6 @@ type fetchPart struct {
 	full    bool
 	more    bool  // its last answer says that there is much to come
 	need    int32 // asked for where its batches are larger than its room; 0: they are not
-	weight  int   // of its last answer that brought something
 	taken   int   // bytes since its turn began
 	removed bool
 	retryAt time.Time
@@ -385,7 +384,6 @@ func (p *Planner) deliver(f *fetchPart, b *task.Batch) {
 	f.taken += b.Bytes
 	f.swells = b.Bytes / max(int(f.asked), 1)
 	f.full = f.held >= f.bound
-	f.weight = b.Bytes
 	if b.Next >= b.HighWatermark { // what comes from now on is small
 		f.need = 0
 	}

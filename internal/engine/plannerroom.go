@@ -39,7 +39,7 @@ func (a *asking) grants(f *fetchPart) bool {
 		a.free -= max(f.bound-f.held, 0)
 		return true
 	}
-	weighs := max(int(f.need), f.weight)
+	weighs := int(f.need) * max(f.swells, 1)
 	if a.needed && weighs > a.free {
 		return false
 	}
