@@ -350,7 +350,7 @@ func TestPlannerSharesRoomWhereBatchesAreLarger(t *testing.T) {
 	fetches := 0
 	for range 2 * parts {
 		if fetches++; fetches == parts+2 {
-			require.Len(t, served, parts, "one each, until it is known what they weigh")
+			require.Len(t, served, parts, "few at a time, until it is known what they weigh")
 			clear(served)
 		}
 		whole := false // the first one that has something is sent whole, others if it is not larger than what was asked

@@ -56,6 +56,7 @@ func (p *Planner) nothing(f *fetchPart, b *task.Batch) {
 		return
 	case p.came && b != nil && b.HighWatermark > f.offset:
 		f.need = min(max(f.asked*2, p.cfg.PartBytes), p.cfg.MaxBytes/2)
+		f.swells = min(f.swells, firstSwells) // a batch that came whole has weighed more than what was asked for
 	case f.need == 0:
 		return
 	default:
