@@ -20,7 +20,7 @@ type Options struct {
 	FS vfs.FS
 	// Log takes what Pebble says. Defaults to nothing.
 	Log *zap.Logger
-	// FlushRecords is after how many changes the database flushes by itself: so many are replayed after a crash at the most. Defaults to 200,000.
+	// FlushRecords is after how many changes the database begins to flush by itself: about so many are replayed after a crash. Defaults to 200,000.
 	FlushRecords int
 	// FlushEvery is how old an unflushed change may grow before the next Apply or FlushIfDue flushes it. Defaults to 5 minutes.
 	FlushEvery time.Duration
