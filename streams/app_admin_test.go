@@ -90,6 +90,22 @@ func (b *bed) committedAt(app, topic string, partition int32) int64 {
 	return -1
 }
 
+// allCommitted says that a group has committed everything that topics hold. What is in the output may not be committed yet, and a process that
+// ends unclean then does it again.
+func (b *bed) allCommitted(app string, topics ...string) bool {
+	b.t.Helper()
+	for _, topic := range topics {
+		ends, err := b.client.Ends(b.ctx(), topic)
+		require.NoError(b.t, err)
+		for p, end := range ends {
+			if end > 0 && b.committedAt(app, topic, p) != end {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // showRecords prints records as showRaw does.
 func showRecords(records []task.Record) []string {
 	raw := make([]streamstest.RawRecord, len(records))

@@ -46,7 +46,9 @@ func TestAppMemberThatIsExpelledJoinsAgain(t *testing.T) {
 		c.Listener.Lost = func(string) { lost.Add(1) }
 		r := b.run(countWords(in, to), c)
 		b.values(in, 0, "a b")
-		r.until("a commit", func() bool { return b.committedAt("expelled", in, 0) == 1 && b.counts(to)["b"] == 1 })
+		r.until("the counts", func() bool { return b.counts(to)["b"] == 1 })
+		words := b.name("expelled-word-counts-repartition")
+		r.until("the commits of both subtopologies", func() bool { return b.allCommitted("expelled", in, words) })
 		b.expel(b.name("expelled"))
 		r.until("the news", func() bool { return lost.Load() == 1 })
 		b.values(in, 1, "a c")

@@ -37,6 +37,7 @@ func TestF15ConsumerPattern(t *testing.T) {
 		b.values(skipped, 0, "skipped")
 		comesTrue(t, "both topics are read", func() bool { return len(p.values()) == 10 })
 
+		comesTrue(t, "nothing of it is left to commit", func() bool { return b.committed(b.name("g"))[tpOf(other, 0)] == 5 })
 		require.NoError(t, b.client.DeleteTopic(b.ctx(), other))
 		comesTrue(t, "the deleted one is let go of", func() bool { return len(c.Assignment()) == 2 })
 		b.values(a, 1, numbered("a", 5, 10)...)

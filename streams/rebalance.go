@@ -23,7 +23,8 @@ type RebalanceInfo struct {
 	// Moves are the changes of owner that begin or end here; at the leader of the group, all of them.
 	Moves  []Move
 	Leader bool
-	// Paused are the tasks that stood still here.
+	// Paused are the tasks that stood still here until now. One that still does, because its last records took longer than the rebalance waits
+	// for, is in the Paused of the one in which it moves.
 	Paused []Pause
 	// Unassigned are tasks that no process can run, such as those of a part of the topology that only an older version of the program had. Only
 	// the leader knows.

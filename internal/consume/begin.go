@@ -91,6 +91,14 @@ func (m *Machine) asked(request uint64) (out []*part) {
 	return out
 }
 
+// unask lets the answers that are awaited of a part change nothing of it: a commit that they lead to would not be its owner's any more.
+func (p *part) unask() {
+	p.asked = 0
+	if p.gap != nil {
+		p.gap.asking = 0
+	}
+}
+
 func (m *Machine) onFetched(ev OffsetsFetched) {
 	b := &m.begins
 	if ev.Request != b.fetching || ev.Request == 0 {

@@ -91,31 +91,65 @@ func TestCloseAsksForNoOffsets(t *testing.T) {
 	}
 }
 
-// What is held of a partition counts after a pause, and after its leader has moved: however often that happens, no more is fetched than fits.
-func TestPausesDoNotPileUpWhatIsHeld(t *testing.T) {
+// What is held of a partition counts after its leader has moved: however often that happens, no more is fetched than fits.
+func TestMovesDoNotPileUpWhatIsHeld(t *testing.T) {
+	m, now := fetchesOne(t)
+	held := 0
+	for i := range int64(3) {
+		m.Step(now, arrives(m, i))
+		held += 1000
+		src := m.parts[at(0)].source(&m.parts[at(0)].path)
+		m.Step(now, PartMoved{Lost: engine.PartLost{Source: src, Offset: i + 1}})
+		now = now.Add(time.Minute)
+		adds := fetchEvents[engine.FetchAdd](m.Step(now, Metadata{Topics: map[string]Topic{"t": {Leaders: make([]engine.Leader, 1)}}}))
+		require.Len(t, adds, 1)
+		require.Equal(t, held, adds[0].Held)
+	}
+}
+
+// Whoever pauses and resumes more often than a broker answers gets what it has answered all the same, and nothing of it twice.
+func TestShortPausesKeepNothingAway(t *testing.T) {
+	m, now := fetchesOne(t)
+	scratch := make([]task.Record, 10)
+	for i := range int64(3) {
+		said := m.Step(now, Pause{Parts: []task.TopicPartition{at(0)}})
+		require.Equal(t, []engine.FetchPause{{Source: m.parts[at(0)].source(&m.parts[at(0)].path)}}, fetchEvents[engine.FetchPause](said))
+		require.Empty(t, fetchEvents[engine.FetchRemove](said))
+		m.Step(now, arrives(m, i))
+		n, _ := m.Take(now, scratch, func(Chunk) {})
+		require.Zero(t, n, "it is paused")
+		said = m.Step(now, Pause{Parts: []task.TopicPartition{at(0)}, Off: true})
+		require.Len(t, fetchEvents[engine.FetchPause](said), 1)
+		require.Empty(t, fetchEvents[engine.FetchAdd](said))
+		n, _ = m.Take(now, scratch, func(c Chunk) { require.Equal(t, i, c.Records[0].Offset) })
+		require.Equal(t, 1, n)
+	}
+}
+
+// fetchesOne is a machine that fetches a partition by hand.
+func fetchesOne(t *testing.T) (*Machine, time.Time) {
 	m := New(Config{Manual: true, Group: group.Config{Group: "g"}, Memory: leastBound})
 	now := time.Unix(1000, 0)
 	m.Step(now, Assign{Starts: map[task.TopicPartition]Start{at(0): {At: Exact}}})
 	m.Step(now, Begin{})
-	held := 0
-	look := func(acts []Action) {
-		for _, a := range acts {
-			f, is := a.(Fetch)
-			if !is {
-				continue
-			}
-			if add, is := f.Event.(engine.FetchAdd); is {
-				require.Equal(t, held, add.Held)
+	require.Len(t, fetchEvents[engine.FetchAdd](m.Step(now, Metadata{Topics: map[string]Topic{"t": {Leaders: make([]engine.Leader, 1)}}})), 1)
+	return m, now
+}
+
+// arrives is an answer with one record for the partition.
+func arrives(m *Machine, offset int64) Arrived {
+	b := &task.Batch{From: offset, Next: offset + 1, Bytes: 1000, Records: []task.Record{{Offset: offset}}}
+	return Arrived{engine.Deliver{Source: m.parts[at(0)].source(&m.parts[at(0)].path), Batch: b}}
+}
+
+// fetchEvents are those of one kind.
+func fetchEvents[E engine.PlannerEvent](actions []Action) (out []E) {
+	for _, a := range actions {
+		if f, is := a.(Fetch); is {
+			if e, is := f.Event.(E); is {
+				out = append(out, e)
 			}
 		}
 	}
-	look(m.Step(now, Metadata{Topics: map[string]Topic{"t": {Leaders: make([]engine.Leader, 1)}}}))
-	for i := range int64(3) {
-		b := &task.Batch{From: i, Next: i + 1, Bytes: 1000, Records: []task.Record{{Offset: i}}}
-		m.Step(now, Arrived{engine.Deliver{Source: m.parts[at(0)].source(&m.parts[at(0)].path), Batch: b}})
-		held += b.Bytes
-		look(m.Step(now, Pause{Parts: []task.TopicPartition{at(0)}}))
-		look(m.Step(now, Pause{Parts: []task.TopicPartition{at(0)}, Off: true}))
-	}
-	require.Equal(t, 3000, held)
+	return out
 }

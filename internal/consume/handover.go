@@ -57,6 +57,7 @@ func (m *Machine) settleHandovers() {
 			continue
 		}
 		p.phase = released
+		p.unask()
 		m.forget(p)
 		if m.member.prepare == nil && slices.Contains(m.member.late, p.id) {
 			m.member.free = drained(p)

@@ -131,12 +131,9 @@ func (m *Machine) pause(ev Pause) {
 			continue
 		}
 		p.paused = !ev.Off
-		if p.paused {
-			m.disconnect(p) // a partition that is full makes its broker answer at once
-			for _, w := range p.paths() {
-				if w != nil {
-					m.number(w) // and what is on the way is fetched again
-				}
+		for _, w := range p.paths() { // what is on the way comes still: short pauses, one after the other, must not keep everything away
+			if w != nil && w.broker >= 0 {
+				m.do(Fetch{Purpose: w.purpose, Broker: w.broker, Event: engine.FetchPause{Source: p.source(w), Off: ev.Off}})
 			}
 		}
 	}

@@ -239,7 +239,7 @@ type (
 	Fetch struct {
 		Purpose Purpose
 		Broker  int32
-		Event   PlannerEvent // FetchAdd, FetchRemove, FetchBound or FetchConsumed
+		Event   PlannerEvent // FetchAdd, FetchRemove, FetchBound, FetchPause or FetchConsumed
 	}
 	// StartTask makes the task's owner and runs it.
 	StartTask struct {

@@ -167,7 +167,7 @@ func (e *Engine) assign(a group.Assigned) {
 	}
 	ask := ""
 	for _, id := range a.Tasks {
-		late := slices.ContainsFunc(a.Marks, func(k assignor.Mark) bool { return k.Task == id }) && slices.Contains(e.late, id)
+		late := e.movesLater(a, id)
 		if late && !e.lives[id].drains() { // else it asks when it is drained
 			ask = drained(id)
 		}
@@ -254,7 +254,13 @@ func minTime(a, b time.Time) time.Time {
 	return b
 }
 
-// noteRebalance tells how a rebalance went: how long it took here, and which tasks of this process stood still in it.
+// movesLater says that a task was released too late for the round that has ended, and shall move in the next.
+func (e *Engine) movesLater(a group.Assigned, id task.ID) bool {
+	return slices.Contains(e.late, id) && slices.ContainsFunc(a.Marks, func(k assignor.Mark) bool { return k.Task == id })
+}
+
+// noteRebalance tells how a rebalance went: how long it took here, and which tasks of this process stood still in it. What goes on standing
+// still is told of by the round in which it moves, with the whole of its pause.
 func (e *Engine) noteRebalance(a group.Assigned) {
 	n := Notice{
 		Kind: NoticeRebalanced, Generation: a.Generation, Text: a.Reason, Tasks: slices.Clone(a.Tasks), Moves: a.Moves,
@@ -265,7 +271,7 @@ func (e *Engine) noteRebalance(a group.Assigned) {
 	}
 	e.roundAt = time.Time{}
 	for _, l := range e.order {
-		if l.role == Active && (l.state == lifeReleased || l.state == lifeReleasing) {
+		if l.role == Active && (l.state == lifeReleased || l.state == lifeReleasing) && !e.movesLater(a, l.id) {
 			n.Paused = append(n.Paused, Pause{Task: l.id, For: e.now.Sub(l.paused), Moved: !slices.Contains(a.Tasks, l.id)})
 		}
 	}

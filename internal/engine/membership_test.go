@@ -84,6 +84,11 @@ func TestReleasePastTheBudget(t *testing.T) {
 
 }
 
+func (w *world) lastRebalance() Notice {
+	all := w.notices(NoticeRebalanced)
+	return all[len(all)-1]
+}
+
 // overdue takes the application to where a task missed the budget of its release and was declared to run.
 func overdue(t *testing.T) *world {
 	w := marked(t, id00, id01)
@@ -98,9 +103,12 @@ func TestOverdueReleaseGoesOnUntilTheTaskIsDrained(t *testing.T) {
 	w.assign([]task.ID{id00, id01}, id00)
 	require.Empty(t, w.told(id00), "it shall move still: it takes nothing more")
 	require.Zero(t, w.join)
+	require.Empty(t, w.lastRebalance().Paused, "its pause is not over")
+	w.now = w.now.Add(50 * time.Millisecond)
 	w.step(TaskReleased{Task: id00, Epoch: w.epoch(id00)})
 	require.Equal(t, []task.ID{id00}, w.declared().Released, "its receiver does not ask for the next round, so this member does")
 	w.assign([]task.ID{id01})
+	require.Equal(t, []Pause{{Task: id00, For: 300 * time.Millisecond, Moved: true}}, w.lastRebalance().Paused, "the whole of it")
 	require.Equal(t, []task.Event{task.Close{}}, w.told(id00))
 }
 

@@ -80,6 +80,7 @@ type fetchPart struct {
 	need    int32 // asked for where its batches are larger than its room; 0: they are not
 	taken   int   // bytes since its turn began
 	removed bool
+	paused  bool
 	retryAt time.Time
 	tries   int
 }
@@ -109,6 +110,11 @@ type (
 		Bound  int
 		End    int64
 	}
+	// FetchPause leaves a partition out until it is told otherwise. What is on the way comes still.
+	FetchPause struct {
+		Source FetchSource
+		Off    bool
+	}
 	// FetchConsumed gives room back.
 	FetchConsumed struct {
 		Source FetchSource
@@ -126,6 +132,7 @@ type (
 func (FetchAdd) plannerEvent()      {}
 func (FetchRemove) plannerEvent()   {}
 func (FetchBound) plannerEvent()    {}
+func (FetchPause) plannerEvent()    {}
 func (FetchConsumed) plannerEvent() {}
 func (FetchAnswered) plannerEvent() {}
 func (PlannerTick) plannerEvent()   {}
@@ -200,6 +207,10 @@ func (p *Planner) Step(now time.Time, ev PlannerEvent) []PlannerAction {
 		if i := p.find(ev.Source); i >= 0 {
 			f := p.parts[i]
 			f.bound, f.end, f.full = ev.Bound, ev.End, f.held >= ev.Bound
+		}
+	case FetchPause:
+		if i := p.find(ev.Source); i >= 0 {
+			p.parts[i].paused = !ev.Off
 		}
 	case FetchConsumed:
 		p.consumed(ev)
@@ -276,6 +287,7 @@ func (p *Planner) plan() {
 	ask := p.asking()
 	for _, part := range p.parts {
 		switch {
+		case part.paused:
 		case part.end > 0 && part.offset >= part.end: // the broker would wait for more, and whoever comes next for its answer
 		case part.full:
 			f.MaxWait = p.cfg.ShortWait

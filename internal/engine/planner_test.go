@@ -402,3 +402,26 @@ func TestPlannerForgetsWhatAPartitionNeeded(t *testing.T) {
 	b.step(FetchAnswered{Parts: []FetchedPart{done}})
 	require.Equal(t, map[int32]int32{0: leastAsk, 1: 5000}, b.asks(), "it has caught up")
 }
+
+// What is on the way when a partition is paused has been paid for, and comes; a paused one hurries nobody.
+func TestPlannerLeavesOutWhatIsPaused(t *testing.T) {
+	b := newPlannerBench(PlannerConfig{})
+	paused, other := src("in", 0), src("in", 1)
+	b.step(FetchAdd{Source: paused, Bound: 1 << 20})
+	b.step(FetchAdd{Source: other, Bound: 1 << 20})
+	b.step(FetchPause{Source: paused})
+	b.step(FetchAnswered{Parts: []FetchedPart{answer(paused, 5, 100)}})
+	require.Len(t, b.delivered, 1)
+	b.step(FetchAnswered{Parts: []FetchedPart{answer(other, 3, 100)}})
+	require.Len(t, b.last().Parts, 1)
+	require.Equal(t, other.TopicPartition, b.last().Parts[0].TopicPartition)
+	require.Equal(t, 100*time.Millisecond, b.last().MaxWait)
+	b.step(FetchPause{Source: paused, Off: true})
+	b.step(FetchAnswered{})
+	require.Len(t, b.last().Parts, 2)
+	for _, ask := range b.last().Parts {
+		if ask.TopicPartition == paused.TopicPartition {
+			require.EqualValues(t, 5, ask.Offset)
+		}
+	}
+}

@@ -354,8 +354,7 @@ func TestRebalanceIsMeasuredFromTheMomentItIsHeardOf(t *testing.T) {
 	w.step(TaskReleased{Task: id10, Epoch: w.epoch(id10)})
 	w.now = w.now.Add(200 * time.Millisecond)
 	w.assignPlan(assignor.PlanData{Members: 2})
-	all := w.notices(NoticeRebalanced)
-	n := all[len(all)-1]
+	n := w.lastRebalance()
 	require.Equal(t, 300*time.Millisecond, n.Took)
 	require.Equal(t, []Pause{{Task: id10, For: 300 * time.Millisecond, Moved: true}}, n.Paused, "it stood still while it was released, too")
 	require.Empty(t, n.Tasks)
