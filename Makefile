@@ -7,6 +7,7 @@ FUZZTIME ?= 3s
 SEEDS    ?= 10000
 FIRST    ?= 1
 N        ?= 300
+LATE     ?= OffsetCommit=100ms Produce=100ms Fetch=60ms Metadata=40ms JoinGroup=200ms,SyncGroup=200ms Heartbeat=200ms ListOffsets=100ms,OffsetFetch=100ms
 SEED     ?= 0
 NODES    ?= 1
 PORT     ?= 29092
@@ -15,7 +16,7 @@ PORT     ?= 29092
 # internal/realkafka is left out: it starts brokers, and the same shells run against the embedded broker here.
 RACE := $(patsubst %,./%,$(wildcard streams internal/shell internal/group internal/kafka internal/broker statestore/pebblestore))
 
-.PHONY: help demo test vet fmt-check unit race kill-test lint fuzz sim kafka kafka-stop bench bench-rebalance bench-failure bench-recovery bench-test ledger-test cover
+.PHONY: help demo test vet fmt-check unit race kill-test late lint fuzz sim kafka kafka-stop bench bench-rebalance bench-failure bench-recovery bench-test ledger-test cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +46,9 @@ race: ## tests of the packages where goroutines meet, under the race detector
 kill-test: ## processes killed between any two steps, N cases (default 300): make kill-test N=5000; SEED=<seed> N=1 replays one
 	go test -tags failpoints -count=1 ./internal/fail
 	$(TIMED) go test -tags failpoints -count=1 -timeout 0 -v -run '^TestKill' ./streams -kill.n=$(N) -kill.seed=$(SEED)
+
+late: ## tests of streams with an embedded broker that takes its time with one kind of request after the other, about 15 minutes
+	for late in $(LATE); do $(TIMED) go test -count=1 -short -parallel 6 -timeout 15m ./streams -broker.late=$$late || exit 1; done
 
 lint: ## go vet, our own lint, and golangci-lint if it is installed
 	go vet ./...

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"strings"
@@ -39,6 +40,13 @@ type bed struct {
 
 var bedNumber atomic.Int64
 
+// late has embedded brokers take their time: what a test waits for must not depend on which of two answers comes first. See `make late`.
+var late = broker.Late{}
+
+func init() {
+	flag.Var(late, "broker.late", "kinds of requests and how long they are held back, as in OffsetCommit=100ms,Fetch=20ms")
+}
+
 // onBrokers runs a test on the embedded broker and on a real one, beside each other and beside other tests.
 func onBrokers(t *testing.T, test func(t *testing.T, b *bed)) {
 	t.Parallel()
@@ -70,7 +78,7 @@ func notShort(t *testing.T) {
 }
 
 func embeddedBed(t *testing.T) *bed {
-	b, err := broker.Start(broker.Options{})
+	b, err := broker.Start(broker.Options{Late: late})
 	require.NoError(t, err)
 	t.Cleanup(b.Close)
 	return newBed(t, b.Addrs(), b)

@@ -30,6 +30,8 @@ type Options struct {
 	MinSession time.Duration
 	// Faults are installed before Start returns; Cluster().Fault installs more.
 	Faults []kfake.Fault
+	// Late holds requests back, without TLS.
+	Late Late
 }
 
 // User may log in by SASL.
@@ -52,6 +54,9 @@ func Start(o Options) (*Broker, error) {
 	}
 	if o.MinSession == 0 {
 		o.MinSession = 100 * time.Millisecond
+	}
+	if o.TLS != nil && len(o.Late) > 0 {
+		return nil, errors.New("broker: Late looks into requests, which TLS hides: use one of the two")
 	}
 	fresh, err := emptyDir(o.DataDir)
 	if err != nil {
@@ -86,6 +91,9 @@ func (o Options) kfake() []kfake.Opt {
 	}
 	if o.TLS != nil {
 		opts = append(opts, kfake.TLS(o.TLS))
+	}
+	if len(o.Late) > 0 {
+		opts = append(opts, kfake.ListenFn(o.Late.listen))
 	}
 	if len(o.Users) > 0 {
 		opts = append(opts, kfake.EnableSASL())
