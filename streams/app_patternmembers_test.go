@@ -12,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/understudy-streams/understudy/internal/broker"
 	"github.com/understudy-streams/understudy/streams"
 	"github.com/understudy-streams/understudy/streams/serde"
 	"github.com/understudy-streams/understudy/task"
@@ -77,24 +76,6 @@ func (l *topicLoad) to(topic string, partitions int32) {
 	l.topics[topic] = partitions
 }
 
-// again writes to a topic that was made anew, or has more partitions by now.
-func (l *topicLoad) again(topic string, partitions int32) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.b, l.topics[topic] = l.b.afresh(), partitions
-}
-
-// afresh is the same bed with another client: one of before writes to a topic by the id, and to the partitions, that it had.
-func (b *bed) afresh() *bed {
-	b.t.Helper()
-	next := *b
-	c, err := broker.NewClient(b.addrs)
-	require.NoError(b.t, err)
-	b.t.Cleanup(c.Close)
-	next.client = c
-	return &next
-}
-
 // off writes no more to a topic, and returns how many records have been written to it.
 func (l *topicLoad) off(topic string) int {
 	l.mu.Lock()
@@ -153,7 +134,7 @@ func TestTopicsOfAPatternWhileMembersComeAndGo(t *testing.T) {
 		passes(third)
 		three := join()
 		b.grow(second, 4)
-		l.again(second, 4)
+		l.to(second, 4)
 		passes(second)
 
 		n := l.off(a)
@@ -166,7 +147,7 @@ func TestTopicsOfAPatternWhileMembersComeAndGo(t *testing.T) {
 		for _, r := range []*running{one, three, four} {
 			r.until("the topic is left out", func() bool { return !slices.Contains(r.app.Topology().Sources, a) && r.app.Ready() })
 		}
-		l.again(b.topic("t.a", 3), 3)
+		l.to(b.topic("t.a", 3), 3)
 		one.until("the topic is back", func() bool { return b.outOf(out, a) > n+20 })
 		require.NoError(t, three.end())
 		passes(third)
@@ -218,7 +199,6 @@ func madeAnewAtOnce(t *testing.T, b *bed, more int) {
 	require.NoError(t, b.client.DeleteTopic(b.ctx(), topic))
 	for b.client.CreateTopic(b.ctx(), topic, 2, nil) != nil { // a broker may be busy with its end
 	}
-	b = b.afresh()
 	put(topic, more, "second")
 	put(other, 10, "second")
 	settled(60 + 2*more)

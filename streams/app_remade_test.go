@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/understudy-streams/understudy/internal/broker"
 	"github.com/understudy-streams/understudy/retry"
 	"github.com/understudy-streams/understudy/streams"
 	"github.com/understudy-streams/understudy/streams/serde"
@@ -17,10 +16,6 @@ func (b *bed) remake(topic string, partitions int32) {
 	b.t.Helper()
 	require.NoError(b.t, b.client.DeleteTopic(b.ctx(), topic))
 	require.Eventually(b.t, func() bool { return b.partitions(topic) == 0 }, 10*time.Second, 20*time.Millisecond)
-	fresh, err := broker.NewClient(b.addrs) // which has not met the former one
-	require.NoError(b.t, err)
-	b.t.Cleanup(fresh.Close)
-	b.client = fresh
 	require.NoError(b.t, b.client.CreateTopic(b.ctx(), topic, partitions, nil))
 }
 

@@ -17,7 +17,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/understudy-streams/understudy/internal/broker"
 	"github.com/understudy-streams/understudy/internal/outside"
 	"github.com/understudy-streams/understudy/internal/realkafka"
 	"github.com/understudy-streams/understudy/retry"
@@ -174,9 +173,6 @@ func TestRedriveOfATopicThatWasMadeAnew(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, b.client.DeleteTopic(t.Context(), "shop-in-dlq"))
 	require.NoError(t, b.client.CreateTopic(t.Context(), "shop-in-dlq", 3, nil))
-	b.client, err = broker.NewClient(b.addrs) // the old one goes by the topic's id
-	require.NoError(t, err)
-	t.Cleanup(b.client.Close)
 	b.died(0, many(2, 0, "new")...)
 	_, err = b.redrive("-apply")
 	require.ErrorContains(t, err, "-again begins with the oldest letter")

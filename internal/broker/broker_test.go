@@ -215,3 +215,25 @@ func TestFaultsAndPorts(t *testing.T) {
 	b.Cluster().Fault(fault)
 	require.ErrorIs(t, c.CreateTopic(within(t), "a", 1, nil), kerr.PolicyViolation)
 }
+
+// A topic that was made anew under its name is another one: whoever produced to the one before produces to it, whoever has made it.
+func TestATopicMadeAnewIsWrittenTo(t *testing.T) {
+	b, c := setup(t, Options{Brokers: 3, Topics: map[string]int32{"a": 1}})
+	other, err := NewClient(b.Addrs())
+	require.NoError(t, err)
+	t.Cleanup(other.Close)
+	tp := task.TopicPartition{Topic: "a"}
+	for range 3 {
+		require.NoError(t, c.Produce(within(t), tp, records...))
+		require.NoError(t, other.Produce(within(t), tp, records...))
+		require.NoError(t, c.DeleteTopic(within(t), "a"))
+		require.NoError(t, c.CreateTopic(within(t), "a", 1, nil))
+		got, err := c.Consume(within(t), "a")
+		require.NoError(t, err)
+		require.Empty(t, got[0])
+	}
+	require.NoError(t, other.Produce(within(t), tp, records...))
+	got, err := c.Consume(within(t), "a")
+	require.NoError(t, err)
+	require.Equal(t, asRead(0, records), got[0])
+}

@@ -34,7 +34,8 @@ func NewClient(addrs []string, opts ...kgo.Opt) (*Client, error) {
 }
 
 func (c *Client) open(opts ...kgo.Opt) (*kgo.Client, error) {
-	all := append([]kgo.Opt{kgo.SeedBrokers(c.addrs...)}, c.opts...)
+	// Whoever makes topics, and deletes them, does not want to wait for seconds until the client looks again.
+	all := append([]kgo.Opt{kgo.SeedBrokers(c.addrs...), kgo.MetadataMinAge(50 * time.Millisecond)}, c.opts...)
 	k, err := kgo.NewClient(append(all, opts...)...)
 	if err != nil {
 		return nil, fmt.Errorf("broker: client: %w", err)
@@ -60,8 +61,11 @@ func (c *Client) DeleteRecords(ctx context.Context, tp task.TopicPartition, befo
 func (c *Client) Produce(ctx context.Context, tp task.TopicPartition, records ...task.OutRecord) error {
 	for {
 		err := c.kgo.ProduceSync(ctx, outgoing(tp, records)...).FirstErr()
-		if !errors.Is(err, kerr.UnknownTopicOrPartition) || !c.has(ctx, tp) {
+		if !errors.Is(err, kerr.UnknownTopicOrPartition) && !errors.Is(err, kerr.UnknownTopicID) || !c.has(ctx, tp) {
 			return wrap("produce to "+tp.String(), err)
+		}
+		if errors.Is(err, kerr.UnknownTopicID) { // another client has made it anew
+			c.kgo.PurgeTopicsFromClient(tp.Topic)
 		}
 	}
 }

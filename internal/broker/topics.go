@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -14,19 +15,19 @@ import (
 // ErrTopicExists is in the chain when a topic to create is there already.
 var ErrTopicExists = errors.New("broker: topic exists")
 
-// CreateTopic creates a topic with the broker's replication factor, and waits until every broker that answers knows it: a busy one may hear of it
-// seconds later.
+// CreateTopic creates a topic with the broker's replication factor, and waits until every broker that answers knows it, and not one of before with
+// its name: a busy one may hear of it seconds later.
 func (c *Client) CreateTopic(ctx context.Context, topic string, partitions int32, configs map[string]string) error {
 	values := make(map[string]*string, len(configs))
 	for k, v := range configs {
 		values[k] = &v
 	}
-	_, err := c.admin.CreateTopic(ctx, partitions, -1, values, topic)
+	made, err := c.admin.CreateTopic(ctx, partitions, -1, values, topic)
 	if errors.Is(err, kerr.TopicAlreadyExists) {
 		return fmt.Errorf("%w: %q", ErrTopicExists, topic)
 	}
 	if err == nil {
-		err = c.known(ctx, topic, partitions)
+		err = c.known(ctx, topic, made.ID, partitions)
 	}
 	return wrap("create topic "+topic, err)
 }
@@ -38,7 +39,7 @@ func (c *Client) AddPartitions(ctx context.Context, topic string, partitions int
 		err = res.Error()
 	}
 	if err == nil {
-		err = c.known(ctx, topic, partitions)
+		err = c.known(ctx, topic, kadm.TopicID{}, partitions)
 	}
 	if err == nil {
 		err = c.producesTo(ctx, topic, partitions)
@@ -46,14 +47,14 @@ func (c *Client) AddPartitions(ctx context.Context, topic string, partitions int
 	return wrap("add partitions to "+topic, err)
 }
 
-// known waits until every broker that answers knows a topic and the leaders of its partitions.
-func (c *Client) known(ctx context.Context, topic string, partitions int32) error {
+// known waits until every broker that answers knows a topic, by its id if that is given, and the leaders of its partitions.
+func (c *Client) known(ctx context.Context, topic string, id kadm.TopicID, partitions int32) error {
 	for _, b := range c.kgo.DiscoveredBrokers() {
 		for {
 			req := kmsg.NewPtrMetadataRequest()
 			req.Topics = []kmsg.MetadataRequestTopic{{Topic: &topic}}
 			res, err := b.Request(ctx, req)
-			if err != nil && ctx.Err() == nil || err == nil && led(res.(*kmsg.MetadataResponse), partitions) {
+			if err != nil && ctx.Err() == nil || err == nil && led(res.(*kmsg.MetadataResponse), id, partitions) {
 				break // it is down, or knows it
 			}
 			if err := sleep(ctx, 20*time.Millisecond); err != nil {
@@ -91,8 +92,11 @@ func sleep(ctx context.Context, d time.Duration) error {
 }
 
 // led says whether all topics of an answer are there, with at least so many partitions, each with a leader.
-func led(res *kmsg.MetadataResponse, partitions int32) bool {
+func led(res *kmsg.MetadataResponse, id kadm.TopicID, partitions int32) bool {
 	for _, t := range res.Topics {
+		if id != (kadm.TopicID{}) && t.TopicID != id {
+			return false
+		}
 		if t.ErrorCode != 0 || len(t.Partitions) < int(partitions) || slices.ContainsFunc(t.Partitions, func(p kmsg.MetadataResponseTopicPartition) bool { return p.ErrorCode != 0 || p.Leader < 0 }) {
 			return false
 		}
@@ -100,8 +104,11 @@ func led(res *kmsg.MetadataResponse, partitions int32) bool {
 	return true
 }
 
-// DeleteTopic deletes a topic.
+// DeleteTopic deletes a topic. What was to be produced to it fails. One that is made anew under its name may be produced to.
 func (c *Client) DeleteTopic(ctx context.Context, topic string) error {
 	_, err := c.admin.DeleteTopic(ctx, topic)
+	if err == nil {
+		c.kgo.PurgeTopicsFromClient(topic) // it remembers the id
+	}
 	return wrap("delete topic "+topic, err)
 }
