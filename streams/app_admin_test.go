@@ -1,10 +1,12 @@
 package streams_test
 
 import (
+	"errors"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/understudy-streams/understudy/streams/streamstest"
@@ -76,9 +78,16 @@ func (b *bed) begins(topic string) map[int32]int64 {
 	return out
 }
 
+// deleteBelow deletes records. That the topic's policy allows it a broker may hear of late.
 func (b *bed) deleteBelow(topic string, partition int32, offset int64) {
 	b.t.Helper()
-	require.NoError(b.t, b.client.DeleteRecords(b.ctx(), task.TopicPartition{Topic: topic, Partition: partition}, offset))
+	require.Eventually(b.t, func() bool {
+		err := b.client.DeleteRecords(b.ctx(), task.TopicPartition{Topic: topic, Partition: partition}, offset)
+		if !errors.Is(err, kerr.PolicyViolation) {
+			require.NoError(b.t, err)
+		}
+		return err == nil
+	}, 30*time.Second, 20*time.Millisecond)
 }
 
 // committedAt is what the group has committed for a partition, -1 for nothing.

@@ -100,7 +100,7 @@ func TestAppLargeRecords(t *testing.T) {
 			c.MaxRecordBytes = large + 1<<10
 			r := b.run(copyTopic(in, to), c)
 			r.ready()
-			b.configure(to, "max.message.bytes", "1000000")
+			b.limit(to, 1_000_000)
 			b.put(in, 0, task.OutRecord{Key: []byte("k"), Value: value, Timestamp: 1})
 			began := time.Now()
 			var pe *streams.ProduceError

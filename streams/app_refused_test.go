@@ -34,7 +34,7 @@ func TestAppRecordsThatABrokerRefusesFollowThePolicy(t *testing.T) {
 				r := b.run(through(newFlaky(nil), p, in, out), c)
 				b.keyed(in, 0, "a1")
 				r.until("the first", func() bool { return len(b.texts(out)) == 1 })
-				b.configure(out, "max.message.bytes", "2000")
+				b.limit(out, 2000)
 				b.keyed(in, 0, "b1", x, "b2", "b3")
 				dlq := b.name("refused-" + name + "-" + in + "-dlq")
 				r.until("the dead letter", func() bool { return len(b.letters(dlq)) == 1 })
@@ -75,7 +75,7 @@ func TestAppRecordsThatABrokerRefusesEndTheApplication(t *testing.T) {
 		r := b.run(through(newFlaky(nil), retry.Ordered(retry.ThenDeadLetter()), in, out), b.config("refused"))
 		b.keyed(in, 0, "a1")
 		r.until("the first", func() bool { return len(b.texts(out)) == 1 })
-		b.configure(out, "max.message.bytes", "2000")
+		b.limit(out, 2000)
 		b.keyed(in, 0, large("x"))
 		err := r.fails()
 		var refused *streams.ProduceError

@@ -24,7 +24,7 @@ type RebalanceInfo struct {
 	Moves  []Move
 	Leader bool
 	// Paused are the tasks that stood still here until now. One that still does, because its last records took longer than the rebalance waits
-	// for, is in the Paused of the one in which it moves.
+	// for, is in the Paused of the one in which it moves, or goes on here.
 	Paused []Pause
 	// Unassigned are tasks that no process can run, such as those of a part of the topology that only an older version of the program had. Only
 	// the leader knows.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -19,11 +20,14 @@ type Client struct {
 	opts  []kgo.Opt
 	kgo   *kgo.Client
 	admin *kadm.Client
+
+	mu      sync.Mutex
+	renewed map[string]kadm.TopicID // of topics that were made anew
 }
 
 // NewClient connects to brokers. The options are for TLS, SASL and the like.
 func NewClient(addrs []string, opts ...kgo.Opt) (*Client, error) {
-	c := &Client{addrs: addrs, opts: opts}
+	c := &Client{addrs: addrs, opts: opts, renewed: map[string]kadm.TopicID{}}
 	var err error
 	c.kgo, err = c.open(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(16<<20), kgo.BrokerMaxWriteBytes(32<<20))
 	if err != nil {
@@ -61,22 +65,30 @@ func (c *Client) DeleteRecords(ctx context.Context, tp task.TopicPartition, befo
 func (c *Client) Produce(ctx context.Context, tp task.TopicPartition, records ...task.OutRecord) error {
 	for {
 		err := c.kgo.ProduceSync(ctx, outgoing(tp, records)...).FirstErr()
-		if !errors.Is(err, kerr.UnknownTopicOrPartition) && !errors.Is(err, kerr.UnknownTopicID) || !c.has(ctx, tp) {
+		remade := errors.Is(err, kerr.UnknownTopicID)
+		if !errors.Is(err, kerr.UnknownTopicOrPartition) && !remade || !c.has(ctx, tp, remade) {
 			return wrap("produce to "+tp.String(), err)
-		}
-		if errors.Is(err, kerr.UnknownTopicID) { // another client has made it anew
-			c.kgo.PurgeTopicsFromClient(tp.Topic)
 		}
 	}
 }
 
-// has says, after a while, whether a topic has a partition: a leader may have heard of a topic that was just made later than others have.
-func (c *Client) has(ctx context.Context, tp task.TopicPartition) bool {
+// has says, after a while, whether a topic has a partition: a leader may have heard of a topic that was just made later than others have. Another
+// client may have made it anew; it is produced to by its new id then.
+func (c *Client) has(ctx context.Context, tp task.TopicPartition, remade bool) bool {
 	if sleep(ctx, 100*time.Millisecond) != nil {
 		return false
 	}
 	topics, err := c.admin.ListTopics(ctx, tp.Topic)
-	return err == nil && topics.Error() == nil && len(topics[tp.Topic].Partitions) > int(tp.Partition)
+	if err != nil || topics.Error() != nil || len(topics[tp.Topic].Partitions) <= int(tp.Partition) {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if id := topics[tp.Topic].ID; remade && c.renewed[tp.Topic] != id { // once: what others have begun to produce by the new id would fail
+		c.renewed[tp.Topic] = id
+		c.kgo.PurgeTopicsFromClient(tp.Topic)
+	}
+	return true
 }
 
 // Transact produces records in one transaction and commits or aborts it, under a transactional id. A real broker writes the marker a little

@@ -43,7 +43,9 @@ func TestLateIsAFlag(t *testing.T) {
 	f.Var(late, "late", "")
 	require.NoError(t, f.Parse([]string{"-late", "OffsetCommit=100ms,Fetch=20ms"}))
 	require.Equal(t, Late{int16(kmsg.OffsetCommit): 100 * time.Millisecond, int16(kmsg.Fetch): 20 * time.Millisecond}, late)
-	require.NoError(t, Late{}.Set(late.String()))
+	again := Late{}
+	require.NoError(t, again.Set(late.String()))
+	require.Equal(t, late, again)
 	require.ErrorContains(t, f.Parse([]string{"-late", "Commit=100ms"}), `"Commit" is no kind of request`)
 	require.ErrorContains(t, f.Parse([]string{"-late", "Fetch"}), "as in OffsetCommit=100ms")
 }

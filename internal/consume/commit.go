@@ -264,10 +264,6 @@ func (m *Machine) TakeSave() *Save {
 			}
 		}
 	}
-	if len(s.Offsets) == 0 { // all of it was refused meanwhile
-		c.onWay = 0
-		return nil
-	}
 	return s
 }
 
@@ -425,7 +421,21 @@ func (m *Machine) refuse(p *part, reason string) {
 			}
 		}
 	}
+	m.dropSave()
 	m.resolve()
+}
+
+// dropSave gives up a save that nobody has taken yet and that has nothing to save any more, so that what comes after it goes on.
+func (m *Machine) dropSave() {
+	c := &m.commits
+	if !c.save {
+		return
+	}
+	left := false
+	m.outcome(c.onWay, func(*commit, *commitPart) { left = true })
+	if !left {
+		c.onWay, c.save = 0, false
+	}
 }
 
 // refuseAll gives up all commits.
@@ -438,6 +448,7 @@ func (m *Machine) refuseAll(reason string) {
 			}
 		}
 	}
+	m.dropSave()
 	m.resolve()
 }
 

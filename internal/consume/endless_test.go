@@ -1,6 +1,7 @@
 package consume
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -119,7 +120,7 @@ func TestShortPausesKeepNothingAway(t *testing.T) {
 		n, _ := m.Take(now, scratch, func(Chunk) {})
 		require.Zero(t, n, "it is paused")
 		said = m.Step(now, Pause{Parts: []task.TopicPartition{at(0)}, Off: true})
-		require.Len(t, fetchEvents[engine.FetchPause](said), 1)
+		require.Equal(t, []engine.FetchPause{{Source: m.parts[at(0)].source(&m.parts[at(0)].path), Off: true}}, fetchEvents[engine.FetchPause](said))
 		require.Empty(t, fetchEvents[engine.FetchAdd](said))
 		n, _ = m.Take(now, scratch, func(c Chunk) { require.Equal(t, i, c.Records[0].Offset) })
 		require.Equal(t, 1, n)
@@ -152,4 +153,32 @@ func fetchEvents[E engine.PlannerEvent](actions []Action) (out []E) {
 		}
 	}
 	return out
+}
+
+// The bounds of a log are asked for at once, and not with whatever comes next, where the last of what is held before them was returned exactly.
+func TestOutOfRangeBehindAFullTake(t *testing.T) {
+	m, now := fetchesOne(t)
+	m.Step(now, arrives(m, 0))
+	n, _ := m.Take(now, make([]task.Record, 1), func(Chunk) {})
+	require.Equal(t, 1, n)
+	src := m.parts[at(0)].source(&m.parts[at(0)].path)
+	m.Step(now, PartStopped{Failed: engine.PartFailed{Source: src, Offset: 1, Code: kcode.OffsetOutOfRange}})
+	m.Step(now, Polled{})
+	n, actions := m.Take(now, make([]task.Record, 1), func(Chunk) {})
+	require.Zero(t, n)
+	require.True(t, slices.ContainsFunc(actions, func(a Action) bool { _, is := a.(ListOffsets); return is }))
+}
+
+// A save that was refused before anybody took it holds up none that comes after it.
+func TestASaveThatIsRefusedBeforeItIsTaken(t *testing.T) {
+	m := New(Config{Manual: true, Own: true})
+	now := time.Unix(1000, 0)
+	m.Step(now, Assign{Starts: map[task.TopicPartition]Start{at(0): {At: Exact}, at(1): {At: Exact}}})
+	m.Step(now, Begin{})
+	m.Step(now, Commit{ID: 1, Offsets: map[task.TopicPartition]int64{at(0): 5}})
+	m.Step(now, Unassign{Parts: []task.TopicPartition{at(0)}})
+	m.Step(now, Commit{ID: 2, Offsets: map[task.TopicPartition]int64{at(1): 7}})
+	s := m.TakeSave()
+	require.NotNil(t, s)
+	require.Equal(t, map[task.TopicPartition]int64{at(1): 7}, s.Offsets)
 }

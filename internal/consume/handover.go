@@ -31,7 +31,7 @@ func (m *Machine) revoke(parts []*part) {
 			continue
 		}
 		p.phase, p.flushed = revoking, false
-		if m.cfg.Listens && p.shown {
+		if m.cfg.Listens && p.hasUser() {
 			p.revocation = m.member.revocations
 			told = append(told, p.tp)
 		}

@@ -127,10 +127,11 @@ func (h *history) something() {
 			}
 		}
 	case 13:
-		for src, from := range h.sources { // what is on the way when the partition ends
+		for src, from := range h.sources { // what is on the way when it is paused
 			if src.TopicPartition == tp && from < h.ends[tp] {
 				h.step(Pause{Parts: []task.TopicPartition{tp}})
 				b := &task.Batch{From: from, Next: from + 1, HighWatermark: h.ends[tp], Records: []task.Record{{Offset: from}}}
+				h.sources[src] = b.Next
 				h.step(Arrived{Deliver: engine.Deliver{Source: src, Batch: b}})
 				h.step(Pause{Parts: []task.TopicPartition{tp}, Off: true})
 				h.paused[tp] = false

@@ -229,7 +229,7 @@ func (m *Machine) takeAway(mine map[task.ID]bool) {
 		if mine[p.id] {
 			continue
 		}
-		if p.phase != released && p.shown {
+		if p.hasUser() {
 			lost = append(lost, p.tp)
 		}
 		m.end(p, "the partition was given to another member")
@@ -257,9 +257,9 @@ func (m *Machine) give(id task.ID, a group.Assigned) (task.TopicPartition, bool)
 	if p.phase == held || stillMarked && slices.Contains(m.member.late, id) {
 		return tp, false
 	}
-	told := p.parted // then it is told that the part stays as well
-	p.phase, p.revocation, p.flushed, p.parted, p.owed, p.marking = held, 0, false, false, told, false
-	return tp, told
+	tell := p.parted || p.owed // that it stays, or that it is there
+	p.phase, p.revocation, p.flushed, p.parted, p.owed, p.marking = held, 0, false, false, tell, false
+	return tp, tell
 }
 
 // checkLease ends everything where the lease is over and no timer has said so yet: the process was suspended, and what it does first when it wakes up
@@ -275,7 +275,7 @@ func (m *Machine) onLost(reason string) {
 	m.member.generation, m.member.prepare, m.member.late, m.member.free = -1, nil, nil, ""
 	var lost []task.TopicPartition
 	for _, p := range slices.Clone(m.order) {
-		if p.shown {
+		if p.hasUser() {
 			lost = append(lost, p.tp)
 		}
 		m.end(p, "the membership was lost: "+reason)

@@ -64,6 +64,9 @@ const (
 	wantEnd    // a commit tells of an end that was none, or of a gap: where the log ends
 )
 
+// hasUser says that user code was told that the part is there, and not yet that it goes.
+func (p *part) hasUser() bool { return p.shown && !p.owed && !p.parted && p.phase != released }
+
 // ready says that it is known where to fetch.
 func (p *part) ready() bool { return p.want == nothing && p.fault == nil && p.position >= 0 }
 

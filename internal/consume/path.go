@@ -101,6 +101,9 @@ func (m *Machine) finish(p *part, w *path, b *task.Batch) {
 	copy(w.batches, w.batches[1:])
 	w.batches[len(w.batches)-1] = nil
 	w.batches = w.batches[:len(w.batches)-1]
+	if w.lost && len(w.batches) == 0 {
+		m.do(Ready{}) // Take is to ask for the bounds of the log
+	}
 	if w.broker >= 0 {
 		m.do(Fetch{Purpose: w.purpose, Broker: w.broker, Event: engine.FetchConsumed{Source: p.source(w), Bytes: b.Bytes}})
 	}

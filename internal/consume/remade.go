@@ -28,14 +28,15 @@ func (m *Machine) identify(ev Metadata) {
 	}
 }
 
-// beginAnew reads a topic from its beginning that was made anew. A part that has not found out yet where it begins has nothing of the former one.
+// beginAnew reads a topic from its beginning that was made anew. A part that has not found out yet where it begins has nothing of the former one. One
+// that is handed over commits nothing of it any more.
 func (m *Machine) beginAnew(topic string) {
 	if m.topics.first != nil {
 		m.topics.first[topic] = 0
 	}
 	m.do(Note{What: fmt.Sprintf("topic %q was deleted and made anew: it is read from its beginning", topic)})
 	for _, p := range m.order {
-		if p.tp.Topic != topic || p.phase != held || p.want == wantCommitted {
+		if p.tp.Topic != topic || p.want == wantCommitted {
 			continue
 		}
 		m.refuse(p, "its topic was deleted and made anew")

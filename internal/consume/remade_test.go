@@ -136,3 +136,28 @@ func TestACommitThatWaitsWhenItsTopicIsMadeAnew(t *testing.T) {
 	}
 	require.ErrorContains(t, w.answers[id], "made anew")
 }
+
+// What is being handed over when its topic is made anew commits nothing of the former one, whose offsets would skip records of the present one.
+func TestATopicIsMadeAnewWhileItIsHandedOver(t *testing.T) {
+	for _, recoverAbove := range []int64{0, 10} {
+		w := newWorld(t, Config{})
+		w.id = retry.TopicID{1}
+		w.ends[at(0)] = 70
+		w.begin(Config{RecoverAbove: recoverAbove, NoOffset: engine.ResetEarliest, CommitInterval: time.Second, Listens: true}, at(0))
+		w.settle()
+		w.deliver(w.source(at(0), engine.Input), 50)
+		require.Len(t, w.take(50), 50)
+		w.m.revoke(w.m.order)
+		w.id = retry.TopicID{2}
+		w.step(Metadata{Topics: map[string]Topic{"t": {ID: w.id, Leaders: make([]engine.Leader, 1)}}})
+		w.step(Polled{})
+		for tell := w.m.NextTell(); tell != nil; tell = w.m.NextTell() {
+			if revoked, is := tell.(TellRevoked); is {
+				w.step(Told{Revocation: revoked.Revocation})
+			}
+		}
+		w.settle()
+		require.Equal(t, released, w.m.parts[at(0)].phase)
+		require.NotContains(t, w.kept, at(0))
+	}
+}

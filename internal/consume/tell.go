@@ -13,7 +13,7 @@ func (m *Machine) NextTell() Tell {
 		m.tells = slices.Delete(m.tells, 0, 1)
 		switch t := t.(type) {
 		case TellAssigned:
-			if t.Parts = m.still(t.Parts, func(p *part) bool { return p.owed }); len(t.Parts) > 0 {
+			if t.Parts = m.still(t.Parts, func(p *part) bool { return p.owed && p.phase == held }); len(t.Parts) > 0 {
 				for _, tp := range t.Parts {
 					p := m.parts[tp]
 					p.owed, p.shown = false, true

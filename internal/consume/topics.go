@@ -261,7 +261,7 @@ func (m *Machine) endGone() {
 		if m.topics.counts[p.tp.Topic] > 0 {
 			continue
 		}
-		if p.shown {
+		if p.hasUser() {
 			told = append(told, p.tp)
 		}
 		m.end(p, "its topic was deleted")

@@ -24,6 +24,7 @@ type world struct {
 	kept    map[task.TopicPartition]int64
 	said    map[task.TopicPartition]string // the metadata of what is kept
 	sources map[engine.FetchSource]int64   // what is fetched, and from where
+	pauses  map[engine.FetchSource]int     // 1: paused, 2: and what was on the way has come
 	answers map[uint64]error
 	order   []uint64
 	refuse  kcode.Code // of the next commit
@@ -46,7 +47,8 @@ func newWorld(t *testing.T, cfg Config) *world {
 	cfg.Group.Group = "g"
 	w := &world{
 		t: t, m: New(cfg), now: time.Unix(1000, 0), ends: map[task.TopicPartition]int64{}, first: map[task.TopicPartition]int64{},
-		kept: map[task.TopicPartition]int64{}, said: map[task.TopicPartition]string{}, sources: map[engine.FetchSource]int64{}, answers: map[uint64]error{},
+		kept: map[task.TopicPartition]int64{}, said: map[task.TopicPartition]string{}, sources: map[engine.FetchSource]int64{}, pauses: map[engine.FetchSource]int{},
+		answers: map[uint64]error{},
 	}
 	return w
 }
@@ -66,8 +68,14 @@ func (w *world) carry(acts []Action) {
 			switch ev := a.Event.(type) {
 			case engine.FetchAdd:
 				w.sources[ev.Source] = ev.Offset
+				w.pauses[ev.Source] = 0
 			case engine.FetchRemove:
 				delete(w.sources, ev.Source)
+			case engine.FetchPause:
+				w.pauses[ev.Source] = 0
+				if !ev.Off {
+					w.pauses[ev.Source] = 1
+				}
 			}
 		case Answer:
 			_, twice := w.answers[a.ID]
@@ -152,8 +160,11 @@ func (w *world) later(d time.Duration) {
 func (w *world) deliver(src engine.FetchSource, n int64) {
 	from, fetched := w.sources[src]
 	end := w.ends[src.TopicPartition]
-	if !fetched || from >= end {
+	if !fetched || from >= end || w.pauses[src] == 2 {
 		return
+	}
+	if w.pauses[src] == 1 {
+		w.pauses[src] = 2
 	}
 	b := &task.Batch{From: from, Next: min(from+n, end), Bytes: int(n), HighWatermark: end}
 	for o := from; o < b.Next; o++ {

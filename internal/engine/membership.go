@@ -260,7 +260,7 @@ func (e *Engine) movesLater(a group.Assigned, id task.ID) bool {
 }
 
 // noteRebalance tells how a rebalance went: how long it took here, and which tasks of this process stood still in it. What goes on standing
-// still is told of by the round in which it moves, with the whole of its pause.
+// still is told of by the round in which that ends, with the whole of its pause.
 func (e *Engine) noteRebalance(a group.Assigned) {
 	n := Notice{
 		Kind: NoticeRebalanced, Generation: a.Generation, Text: a.Reason, Tasks: slices.Clone(a.Tasks), Moves: a.Moves,

@@ -308,7 +308,7 @@ func (p *Planner) plan() {
 		}
 	}
 	if len(f.Parts) == 0 {
-		return // a FetchConsumed or a tick comes
+		return // a FetchConsumed, a FetchBound, a FetchPause or a tick comes
 	}
 	if p.cfg.Turns && len(p.sent) == 1 {
 		p.sent[0].asked = p.room(p.sent[0], min(p.cfg.TurnBytes, p.cfg.MaxBytes))

@@ -407,7 +407,7 @@ func TestPlannerForgetsWhatAPartitionNeeded(t *testing.T) {
 func TestPlannerLeavesOutWhatIsPaused(t *testing.T) {
 	b := newPlannerBench(PlannerConfig{})
 	paused, other := src("in", 0), src("in", 1)
-	b.step(FetchAdd{Source: paused, Bound: 1 << 20})
+	b.step(FetchAdd{Source: paused, Bound: 100}) // which is full then
 	b.step(FetchAdd{Source: other, Bound: 1 << 20})
 	b.step(FetchPause{Source: paused})
 	b.step(FetchAnswered{Parts: []FetchedPart{answer(paused, 5, 100)}})
@@ -416,6 +416,7 @@ func TestPlannerLeavesOutWhatIsPaused(t *testing.T) {
 	require.Len(t, b.last().Parts, 1)
 	require.Equal(t, other.TopicPartition, b.last().Parts[0].TopicPartition)
 	require.Equal(t, 100*time.Millisecond, b.last().MaxWait)
+	b.step(FetchConsumed{Source: paused, Bytes: 100})
 	b.step(FetchPause{Source: paused, Off: true})
 	b.step(FetchAnswered{})
 	require.Len(t, b.last().Parts, 2)

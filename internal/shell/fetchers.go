@@ -157,6 +157,9 @@ func (l *fetchLoop) run(ctx context.Context) {
 				if l.planner.Empty() && l.box.retire() {
 					return
 				}
+				if l.conn != nil { // what is there is full, or paused
+					l.drop(l.conn)
+				}
 				idle.Reset(l.f.idle)
 			}
 		}
