@@ -16,7 +16,6 @@ func TestCheckSmall(t *testing.T) {
 		}
 		return nil
 	})
-	accepted := 0
 	rapid.Check(t, func(t *rapid.T) {
 		key, value := maybe.Draw(t, "key"), maybe.Draw(t, "value")
 		time, offset := rapid.Int64Range(-9000, 9000).Draw(t, "time"), rapid.Int64Range(-1, 9000).Draw(t, "offset")
@@ -33,7 +32,6 @@ func TestCheckSmall(t *testing.T) {
 			require.False(t, small && spoiled == 0 && len(b) >= whole+2, "a small one that is in order")
 			return
 		}
-		accepted++
 		w := walker{b: b}
 		size := w.varint()
 		require.EqualValues(t, end-w.at, size)
@@ -47,5 +45,16 @@ func TestCheckSmall(t *testing.T) {
 		require.False(t, w.bad)
 		require.Equal(t, end, w.at)
 	})
-	require.NotZero(t, accepted)
+}
+
+func TestCheckSmallAcceptsWhatItIsFor(t *testing.T) {
+	for _, c := range []struct {
+		key, value   int
+		time, offset int64
+	}{{}, {key: 1, value: 1, time: 1, offset: 1}, {key: 8, value: 100, time: -1}, {key: 63, value: 64, time: 63, offset: 64}, {key: 100, value: 8000, time: 8191, offset: 8191}} {
+		b := appendRecord(nil, make([]byte, c.key), make([]byte, c.value), nil, c.time, c.offset)
+		end, delta := checkSmall(append(b, 0, 0), 0)
+		require.Equal(t, len(b), end, "%+v", c)
+		require.Equal(t, c.offset, delta, "%+v", c)
+	}
 }
