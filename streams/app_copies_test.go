@@ -19,7 +19,7 @@ func TestAppOneMoreProcessLearnsBeforeItTakesOver(t *testing.T) {
 		in, out := b.topic("in", partitions), b.topic("out", partitions)
 		truth := b.preload(in, partitions, keys)
 		first, one := b.member("learn", "one", in, out)
-		first.until("the old keys", func() bool { return len(b.counts(out)) == partitions*keys })
+		first.until("the commit of the old keys", func() bool { return len(b.counts(out)) == partitions*keys && b.allCommitted("learn", in) })
 		l := b.load(in, partitions)
 		second, two := b.member("learn", "two", in, out)
 		second.until("its share", func() bool { return len(two.assigned()) == 2 && second.app.Ready() })
