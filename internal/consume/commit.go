@@ -257,13 +257,7 @@ func (m *Machine) TakeSave() *Save {
 	}
 	c.save = false
 	s := &Save{Request: c.onWay, Generation: m.member.generation, Offsets: map[task.TopicPartition]int64{}}
-	for _, q := range c.queue {
-		for _, x := range q.parts {
-			if !x.done && x.sent == c.onWay {
-				s.Offsets[x.tp] = x.offset
-			}
-		}
-	}
+	m.outcome(c.onWay, func(_ *commit, x *commitPart) { s.Offsets[x.tp] = x.offset })
 	return s
 }
 
@@ -413,9 +407,18 @@ func (m *Machine) keep(x *commitPart) {
 
 // refuse gives up the commits of a part whose life is over. One that is on the way may have been carried out.
 func (m *Machine) refuse(p *part, reason string) {
+	m.refuseThose(func(x *commitPart) bool { return x.tp == p.tp && x.life == p.life }, reason)
+}
+
+// refuseAll gives up all commits.
+func (m *Machine) refuseAll(reason string) {
+	m.refuseThose(func(*commitPart) bool { return true }, reason)
+}
+
+func (m *Machine) refuseThose(which func(*commitPart) bool, reason string) {
 	for _, q := range m.commits.queue {
 		for i := range q.parts {
-			if x := &q.parts[i]; !x.done && x.tp == p.tp && x.life == p.life {
+			if x := &q.parts[i]; !x.done && which(x) {
 				x.done = true
 				q.errs = append(q.errs, m.refusal(x.tp, reason, nil))
 			}
@@ -436,20 +439,6 @@ func (m *Machine) dropSave() {
 	if !left {
 		c.onWay, c.save = 0, false
 	}
-}
-
-// refuseAll gives up all commits.
-func (m *Machine) refuseAll(reason string) {
-	for _, q := range m.commits.queue {
-		for i := range q.parts {
-			if x := &q.parts[i]; !x.done {
-				x.done = true
-				q.errs = append(q.errs, m.refusal(x.tp, reason, nil))
-			}
-		}
-	}
-	m.dropSave()
-	m.resolve()
 }
 
 // closePatience is how long an end waits for commits that are not taken. A lease may be over earlier.
